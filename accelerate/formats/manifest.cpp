@@ -195,9 +195,10 @@ Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder) {
   if (kind_at(files, folder) != FileKind::directory)
     throw CheckpointError("there is no checkpoint " + folder.string() + ": no such folder");
   if (kind_at(files, path) == FileKind::none)
-    throw CheckpointError(folder.string() +
-                          " is no complete checkpoint: it has no manifest.json, which is written "
-                          "when all else is there");
+    throw CheckpointError(
+        folder.string() +
+        " is not a complete checkpoint: it has no manifest.json, which is written "
+        "when all else is there");
   std::string text;
   try {
     text = read_file(files, path, kLimits.max_bytes);

@@ -141,7 +141,7 @@ TEST(Gguf, RefusesTypesByName) {
 
 TEST(Gguf, RefusesWhatIsNoGguf) {
   expect_has(refusal_of(""), "ends within its header");
-  expect_has(refusal_of("GGML" + std::string(40, '\0')), "no GGUF file");
+  expect_has(refusal_of("GGML" + std::string(40, '\0')), "not a GGUF file");
   expect_has(refusal_of(GgufBuilder(1)), "version is 1");
   expect_has(refusal_of(GgufBuilder(4)), "2 and 3");
   expect_has(refusal_of(GgufBuilder(0x03000000)), "highest byte first");
@@ -155,12 +155,12 @@ TEST(Gguf, RefusesWhatContradictsItself) {
              "tensor 'a' twice");
   expect_has(refusal_of(GgufBuilder().add_tensor("a", {16, 2}, 2, data)), "rows of 16 elements");
   expect_has(refusal_of(GgufBuilder().add_tensor("a", {1, 1, 1, 1, 1}, 0, data)), "5 dimensions");
-  expect_has(refusal_of(GgufBuilder().add_outline("a", {4}, 0, 5)), "no multiple of 32");
+  expect_has(refusal_of(GgufBuilder().add_outline("a", {4}, 0, 5)), "not a multiple of 32");
   expect_has(refusal_of(GgufBuilder().add_tensor("a", {17}, 0, data)), "beyond its");
   expect_has(refusal_of(GgufBuilder().add_outline("a", {4}, 0, ~0ULL << 5U)), "beyond its");
   expect_has(refusal_of(GgufBuilder().add_outline("a", {1ULL << 63U}, 0, 0)), "overflows");
   expect_has(refusal_of(GgufBuilder().add_outline("a", {1ULL << 62U, 4, 4}, 0, 0)), "overflows");
-  expect_has(refusal_of(GgufBuilder().add_tensor("\xff", {4}, 0, data)), "no UTF-8");
+  expect_has(refusal_of(GgufBuilder().add_tensor("\xff", {4}, 0, data)), "not UTF-8");
   for (const std::uint32_t alignment : {0U, 3U, 1U << 31U})
     expect_has(refusal_of(GgufBuilder().add_u32("general.alignment", alignment)), "power of two");
   expect_has(refusal_of(GgufBuilder().add_text("general.alignment", "32")), "power of two");

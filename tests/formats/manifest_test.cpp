@@ -102,7 +102,7 @@ TEST(Manifest, IsTheSignOfACompleteCheckpoint) {
       return std::string(error.what());
     }
   };
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "no complete checkpoint", message(folder.path()));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "not a complete checkpoint", message(folder.path()));
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "no such folder", message(folder.path() / "none"));
 }
 

@@ -147,7 +147,7 @@ TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
          touch(p / "notes.txt");
        },
        {.remove_source = true},
-       "holds 'notes.txt', which is no part of what is merged"},
+       "holds 'notes.txt', which is not a part of what is merged"},
   };
   for (const auto& row : cases) {
     const TemporaryFolder home;

@@ -100,7 +100,7 @@ TEST_F(Safetensors, WhatCannotBeAFileIsRefusedBeforeAnythingIsWritten) {
   const std::vector<std::pair<std::vector<StoredTensor>, std::string>> rows = {
       {{tensor("x", DType::u8, {1}, "1"), tensor("x", DType::u8, {1}, "2")}, "tensor 'x' twice"},
       {{tensor("__metadata__", DType::u8, {1}, "1")}, "keeps this name for itself"},
-      {{tensor("\xff", DType::u8, {1}, "1")}, "no UTF-8"},
+      {{tensor("\xff", DType::u8, {1}, "1")}, "not UTF-8"},
       {{tensor(std::string(5000, 'x'), DType::u8, {1}, "1")}, "5000 bytes, at most 4096"},
       {{tensor("x", DType::u8, {-1}, "1")}, "negative dimension"},
       {{tensor("x", DType::f4, {3}, "12")}, "no whole number of bytes"},

@@ -63,10 +63,11 @@ void fail_at(const std::string& name, int line, const std::string& message) {
   throw ConfigError(name + (line > 0 ? ", line " + std::to_string(line) : "") + ": " + message);
 }
 
-std::u32string decode_utf8(std::string_view utf8, const std::string& name) {
+std::u32string decode_utf8(std::string_view utf8) {
   std::u32string points;
   points.reserve(utf8.size());
-  for_each_code_point(utf8, name, [&](char32_t point, std::size_t) { points.push_back(point); });
+  for_each_code_point(utf8, "the text to write",
+                      [&](char32_t point, std::size_t) { points.push_back(point); });
   return points;
 }
 

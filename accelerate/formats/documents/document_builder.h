@@ -14,8 +14,9 @@ namespace accelerate::detail {
 /// Throws ConfigError "NAME, line LINE: MESSAGE", without the line when it is 0.
 [[noreturn]] void fail_at(const std::string& name, int line, const std::string& message);
 
-/// Returns the code points of `utf8`. Throws ConfigError, with the line, for ill-formed bytes.
-[[nodiscard]] std::u32string decode_utf8(std::string_view utf8, const std::string& name);
+/// Returns the code points of `utf8`, a text to write. Throws ConfigError, with the line, for
+/// ill-formed bytes.
+[[nodiscard]] std::u32string decode_utf8(std::string_view utf8);
 
 /// Returns `text` with each stray byte 0x80…0xBF replaced by the code point of that number, in
 /// UTF-8.

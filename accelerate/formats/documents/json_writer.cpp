@@ -131,7 +131,7 @@ std::string write_json(const Node& node) {
 
 std::string detail::ascii_json_string(std::string_view text) {
   std::string out = "\"";
-  for (const char32_t c : decode_utf8(text, "the text to write")) append_escaped(out, c);
+  for (const char32_t c : decode_utf8(text)) append_escaped(out, c);
   return out + '"';
 }
 

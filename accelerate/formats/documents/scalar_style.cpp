@@ -96,7 +96,7 @@ bool Scalar::is_simple_key() const {
 
 Scalar analyze_scalar(std::string_view text, bool is_string) {
   Scalar scalar;
-  scalar.text = decode_utf8(text, "the text to write");
+  scalar.text = decode_utf8(text);
   scalar.resolves = !is_string || resolve_scalar(text) == ScalarKind::text;
   scalar.allow_plain = scalar.allow_single_quoted = true;
   if (scalar.text.empty()) return scalar;

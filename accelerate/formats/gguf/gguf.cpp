@@ -89,7 +89,7 @@ class Cursor {
   std::string_view text() { return detail::byte_text(take(u64())); }
   std::string name(const char* what) {
     const std::string_view found = text();
-    if (!is_utf8(found)) refuse("the name of a " + std::string(what) + " is no UTF-8");
+    if (!is_utf8(found)) refuse("the name of a " + std::string(what) + " is not UTF-8");
     return std::string(found);
   }
   [[nodiscard]] std::uint64_t taken() const { return all_.size() - left_.size(); }
@@ -218,7 +218,7 @@ void check_start(Cursor& cursor) {
   constexpr std::string_view kMagic = "GGUF";
   const auto magic = cursor.take(kMagic.size());
   if (!std::ranges::equal(magic, kMagic, {}, {}, [](char c) { return static_cast<std::byte>(c); }))
-    refuse("it does not begin with 'GGUF'; it is no GGUF file");
+    refuse("it does not begin with 'GGUF'; it is not a GGUF file");
   const std::uint32_t version = cursor.u32();
   if (version == 2 || version == 3) return;
   if ((version & 0xffffU) == 0) refuse("its numbers have the highest byte first; this is not read");
@@ -257,7 +257,7 @@ Parsed parse(std::span<const std::byte> file) {
     const std::string& name = outline.tensor.name;
     if (outline.offset % alignment != 0)
       refuse("tensor '" + name + "' is at " + std::to_string(outline.offset) +
-             ", which is no multiple of " + std::to_string(alignment));
+             ", which is not a multiple of " + std::to_string(alignment));
     const std::uint64_t room = begin > file.size() ? 0 : file.size() - begin;
     if (outline.offset > room || outline.size > room - outline.offset)
       refuse("tensor '" + name + "' lies beyond its " + std::to_string(file.size()) +
@@ -290,7 +290,7 @@ const T* GgufFile::as(std::string_view key, const char* wanted) const {
   const auto found = metadata_.find(key);
   if (found == metadata_.end()) return nullptr;
   if (const T* value = std::get_if<T>(&found->second)) return value;
-  throw CheckpointError("'" + path_.string() + "': '" + std::string(key) + "' is no " + wanted);
+  throw CheckpointError("'" + path_.string() + "': '" + std::string(key) + "' is not " + wanted);
 }
 
 std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
@@ -301,7 +301,7 @@ std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
         return static_cast<std::int64_t>(*value);
     }
   }
-  const auto* value = as<std::int64_t>(key, "integer of 64 bits");
+  const auto* value = as<std::int64_t>(key, "an integer of 64 bits");
   return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
@@ -309,20 +309,20 @@ std::optional<double> GgufFile::number(std::string_view key) const {
   const auto found = metadata_.find(key);
   if (found != metadata_.end() && !std::holds_alternative<double>(found->second))
     return static_cast<double>(*integer(key));
-  const auto* value = as<double>(key, "number");
+  const auto* value = as<double>(key, "a number");
   return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
 std::optional<std::string> GgufFile::text(std::string_view key) const {
-  const auto* value = as<std::string_view>(key, "text");
+  const auto* value = as<std::string_view>(key, "a text");
   if (value == nullptr) return std::nullopt;
   if (!is_utf8(*value))
-    throw CheckpointError("'" + path_.string() + "': '" + std::string(key) + "' is no UTF-8");
+    throw CheckpointError("'" + path_.string() + "': '" + std::string(key) + "' is not UTF-8");
   return std::string(*value);
 }
 
 std::optional<std::uint64_t> GgufFile::length(std::string_view key) const {
-  const auto* value = as<GgufArray>(key, "array");
+  const auto* value = as<GgufArray>(key, "an array");
   return value == nullptr ? std::nullopt : std::optional(value->length);
 }
 

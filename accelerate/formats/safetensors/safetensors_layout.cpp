@@ -22,7 +22,7 @@ using detail::tensor_label;
 void check_name(const TensorSpec& spec) {
   if (spec.name == "__metadata__")
     refuse_to_save(spec, "the format keeps this name for itself; rename it");
-  if (!is_utf8(spec.name)) refuse_to_save(spec, "its name is no UTF-8; rename it");
+  if (!is_utf8(spec.name)) refuse_to_save(spec, "its name is not UTF-8; rename it");
   if (spec.name.size() > SafetensorsLimits::kNameBytes) {
     refuse_to_save(spec, "its name has " + std::to_string(spec.name.size()) + " bytes, at most " +
                              std::to_string(SafetensorsLimits::kNameBytes) + " are allowed");

@@ -70,7 +70,7 @@ std::string_view header_text(std::string_view text) {
   if (length > SafetensorsLimits::kHeaderBytes) {
     throw CheckpointError("its first 8 bytes give a header of " + bytes(length) + ", at most " +
                           std::to_string(SafetensorsLimits::kHeaderBytes) +
-                          " are allowed; it is no safetensors file");
+                          " are allowed; it is not a safetensors file");
   }
   if (length > text.size() - kLengthBytes) {
     throw CheckpointError("it has " + bytes(text.size()) + ", its header promises " +
@@ -82,7 +82,7 @@ std::string_view header_text(std::string_view text) {
 
 std::string_view without_padding(std::string_view header) {
   if (!header.starts_with('{')) {
-    throw CheckpointError("its header must begin with '{'; it is no safetensors file");
+    throw CheckpointError("its header must begin with '{'; it is not a safetensors file");
   }
   const std::string_view json = header.substr(0, header.find_last_not_of(' ') + 1);
   if (!json.ends_with('}')) {

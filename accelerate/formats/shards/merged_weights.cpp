@@ -58,7 +58,8 @@ Models models_among(const std::vector<std::string>& names) {
       folder.string() + " holds " + found +
       ": a checkpoint of torch.distributed.checkpoint in its older layout, whose .metadata is a "
       "Python pickle, which is never run here. Merge it by the merge-weights of Python Accelerate, "
-      "or save it anew with HuggingFaceStorageWriter(save_distributed=True), whose shards are read "
+      "or save it again with HuggingFaceStorageWriter(save_distributed=True), whose shards are "
+      "read "
       "here");
 }
 
@@ -249,9 +250,10 @@ void check_removable(const Source& source, const Inputs& inputs) {
     for (const auto& file : source.manifest->files) known.insert(file.name);
   for (const auto& name : source.names) {
     if (!known.contains(name))
-      throw CheckpointError(source.folder.string() + " holds '" + name +
-                            "', which is no part of what is merged and would be lost. Move it, or "
-                            "leave out --remove_checkpoint_dir");
+      throw CheckpointError(
+          source.folder.string() + " holds '" + name +
+          "', which is not a part of what is merged and would be lost. Move it, or "
+          "leave out --remove_checkpoint_dir");
   }
 }
 

@@ -16,7 +16,7 @@ std::string_view allowed_global(std::string_view module, std::string_view name,
   if (place != allowed.end() && *place == wanted) return *place;
   throw CheckpointError(
       "its pickle asks for " + printable(full) +
-      ", which is no tensor, number, text or container of Python; such an object is never made, "
+      ", which is not a tensor, number, text or container of Python; such an object is never made, "
       "because making it can run any program. In Python save the tensors alone "
       "(model.state_dict()), or as safetensors");
 }

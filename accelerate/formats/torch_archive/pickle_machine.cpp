@@ -155,7 +155,7 @@ PickleNode* Machine::top_of(Kind kind, const char* what) {
 }
 
 void Machine::text(std::string_view value) {
-  if (!is_utf8(value)) refuse_pickle("has a text that is no UTF-8");
+  if (!is_utf8(value)) refuse_pickle("has a text that is not UTF-8");
   push_new(Kind::text)->text = value;
 }
 

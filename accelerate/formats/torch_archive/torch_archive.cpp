@@ -47,7 +47,7 @@ constexpr std::string_view kSaveAgain =
     throw CheckpointError("it is an HTML or XML page, perhaps an error page saved by a download");
   }
   throw CheckpointError(
-      "it is no zip archive, as torch.save writes; if it is safetensors, name it so");
+      "it is not a zip archive, as torch.save writes; if it is safetensors, name it so");
 }
 
 // The entries of one archive, by their names inside its folder.

@@ -164,7 +164,7 @@ TorchDict Converter::convert_entries(Arguments entries) {
 
 TorchValue Converter::convert_global(const PickleNode& node) {
   if (std::ranges::find(dtype_names(), node.text, &TorchName::global) == dtype_names().end()) {
-    refuse_pickle("has " + printable(node.text) + " by itself, which is no data");
+    refuse_pickle("has " + printable(node.text) + " by itself, which is not data");
   }
   return {TorchDtype{std::string(node.text.substr(std::string_view("torch.").size()))}};
 }
@@ -179,7 +179,7 @@ TorchValue Converter::convert_call(const PickleNode& node) {
     return {std::move(array)};
   }
   const auto row = std::ranges::find(calls(), name, &CallRow::name);
-  if (row == calls().end()) refuse_pickle("calls " + printable(name) + ", which is no data");
+  if (row == calls().end()) refuse_pickle("calls " + printable(name) + ", which is not data");
   if (arguments.size() < row->least || arguments.size() > row->most) {
     refuse_pickle("calls " + printable(name) + " with " + std::to_string(arguments.size()) +
                   " arguments");
@@ -203,7 +203,7 @@ TorchValue Converter::convert_call(const PickleNode& node) {
 TorchValue Converter::convert_object(const PickleNode& node) {
   if (node.state == nullptr || node.state->kind != Kind::dict) {
     refuse_pickle(
-        "has an object of TorchScript whose state is no dict of attributes, as quantized " +
+        "has an object of TorchScript whose state is not a dict of attributes, as quantized " +
         std::string("modules pack theirs: only its own code could read it"));
   }
   TorchObject object{std::move(convert_entries(node.state->items).entries)};

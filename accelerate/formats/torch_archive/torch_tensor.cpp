@@ -131,7 +131,7 @@ void check_metadata(Arguments arguments, std::size_t index) {
 }  // namespace
 
 std::vector<std::int64_t> sizes_of(const PickleNode& tuple, const char* what) {
-  if (tuple.kind != Kind::tuple) refuse_tensor(std::string(what) + " is no tuple");
+  if (tuple.kind != Kind::tuple) refuse_tensor(std::string(what) + " is not a tuple");
   if (tuple.items.size() > 64)
     refuse_tensor(std::string(what) + " has more than LibTorch's 64 dimensions");
   std::vector<std::int64_t> sizes;

@@ -14,17 +14,6 @@ template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
-template <typename... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
-
-std::string list_of(const std::vector<std::int64_t>& sizes) {
-  std::string text = "[";
-  for (const std::int64_t size : sizes) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(size);
-  }
-  return text + "]";
-}
 
 template <typename Key>
 const TorchValue* find_last(const TorchValue& value, const Key& key) {
@@ -118,31 +107,32 @@ std::string TorchValue::describe() const {
     return what + std::to_string(count) + (count == 1 ? " item" : " items");
   };
   return std::visit(
-      Overloaded{[](const TorchNone&) { return std::string("None"); },
-                 [](bool value) { return std::string(value ? "True" : "False"); },
-                 [](std::int64_t value) { return "the number " + std::to_string(value); },
-                 [](const TorchBigInteger&) { return std::string("a number beyond 64 bits"); },
-                 [](double value) { return "the number " + std::to_string(value); },
-                 [](const std::string& text) { return "the text " + detail::printable(text); },
-                 [&](const TorchBytes& value) { return many("bytes of ", value.bytes.size()); },
-                 [&](const TorchList& value) { return many("a list of ", value.items.size()); },
-                 [&](const TorchTuple& value) { return many("a tuple of ", value.items.size()); },
-                 [&](const TorchSet& value) { return many("a set of ", value.items.size()); },
-                 [&](const TorchDict& value) { return many("a dict of ", value.entries.size()); },
-                 [](const TorchObject& value) {
-                   return "an object of TorchScript with " +
-                          std::to_string(value.attributes.size()) + " attributes";
-                 },
-                 [](const TorchSize& value) { return "a torch.Size " + list_of(value.sizes); },
-                 [](const TorchDtype& value) { return "the type torch." + value.name; },
-                 [](const TorchDevice& value) { return "the device " + value.name; },
-                 [](const TorchTensor& value) {
-                   return "a tensor " + std::string(dtype_name(value.dtype)) + " " +
-                          list_of(value.shape);
-                 },
-                 [](const NumpyArray& value) {
-                   return "a numpy array " + value.dtype + " " + list_of(value.shape);
-                 }},
+      Overloaded{
+          [](const TorchNone&) { return std::string("None"); },
+          [](bool value) { return std::string(value ? "True" : "False"); },
+          [](std::int64_t value) { return "the number " + std::to_string(value); },
+          [](const TorchBigInteger&) { return std::string("a number beyond 64 bits"); },
+          [](double value) { return "the number " + std::to_string(value); },
+          [](const std::string& text) { return "the text " + detail::printable(text); },
+          [&](const TorchBytes& value) { return many("bytes of ", value.bytes.size()); },
+          [&](const TorchList& value) { return many("a list of ", value.items.size()); },
+          [&](const TorchTuple& value) { return many("a tuple of ", value.items.size()); },
+          [&](const TorchSet& value) { return many("a set of ", value.items.size()); },
+          [&](const TorchDict& value) { return many("a dict of ", value.entries.size()); },
+          [](const TorchObject& value) {
+            return "an object of TorchScript with " + std::to_string(value.attributes.size()) +
+                   " attributes";
+          },
+          [](const TorchSize& value) { return "a torch.Size " + detail::shape_text(value.sizes); },
+          [](const TorchDtype& value) { return "the type torch." + value.name; },
+          [](const TorchDevice& value) { return "the device " + value.name; },
+          [](const TorchTensor& value) {
+            return "a tensor " + std::string(dtype_name(value.dtype)) + " " +
+                   detail::shape_text(value.shape);
+          },
+          [](const NumpyArray& value) {
+            return "a numpy array " + value.dtype + " " + detail::shape_text(value.shape);
+          }},
       content);
 }
 

@@ -161,7 +161,7 @@ RawEntry read_entry(Fields& fields) {
   fields.take(8);  // Disk, attributes.
   const std::uint32_t header = fields.u32();
   entry.name = fields.take(name);
-  if (!is_utf8(entry.name)) refuse_zip("a name is no UTF-8");
+  if (!is_utf8(entry.name)) refuse_zip("a name is not UTF-8");
   check_flags(entry.name, flags);
   entry.packed_size = packed;
   entry.size = size;

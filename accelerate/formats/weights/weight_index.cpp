@@ -28,7 +28,7 @@ std::string fault_of_file_name(std::string_view name) {
   }
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   if (std::ranges::any_of(name, is_control)) return "it holds control characters";
-  if (!is_utf8(name)) return "it is no UTF-8";
+  if (!is_utf8(name)) return "it is not UTF-8";
   return "";
 }
 
@@ -38,7 +38,7 @@ void check_entry(const std::string& tensor, const std::string& file) {
                           " bytes, at most " + std::to_string(WeightIndexLimits::kNameBytes) +
                           " are allowed: " + printable(tensor));
   }
-  if (!is_utf8(tensor)) throw CheckpointError("a tensor's name is no UTF-8: " + printable(tensor));
+  if (!is_utf8(tensor)) throw CheckpointError("a tensor's name is not UTF-8: " + printable(tensor));
   if (const std::string fault = fault_of_file_name(file); !fault.empty()) {
     throw CheckpointError("the file of " + detail::tensor_label(tensor) + " is " + printable(file) +
                           "; " + fault);
@@ -57,7 +57,7 @@ void check_any(std::size_t tensors) {
   if (tensors == 0)
     throw CheckpointError(
         "weight_map is empty, so the index lists no tensor: was it cut short, or written before "
-        "its weights? Save the model anew");
+        "its weights? Save the model again");
 }
 
 // Reads total_size, for which some writers gave a float. A value that is not a whole number of

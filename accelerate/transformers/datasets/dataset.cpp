@@ -141,7 +141,7 @@ const Feature& Dataset::feature(std::string_view name) const {
 
 Row Dataset::operator[](std::size_t index) const {
   if (index >= size())
-    throw UsageError("row " + std::to_string(index) + " was asked for; the dataset has " +
+    throw UsageError("there is no row " + std::to_string(index) + "; the dataset has " +
                      std::to_string(size()));
   const auto [chunk, place] = table_->place_of(table_row(index));
   Row row;
@@ -169,8 +169,8 @@ std::vector<Value> Dataset::column(std::string_view name) const {
 
 RowBatch Dataset::batch(std::size_t begin, std::size_t end) const {
   if (begin > end || end > size()) {
-    throw UsageError("rows " + std::to_string(begin) + " to " + std::to_string(end) +
-                     " were asked for; the dataset has " + std::to_string(size()));
+    throw UsageError("there are no rows " + std::to_string(begin) + " to " + std::to_string(end) +
+                     "; the dataset has " + std::to_string(size()));
   }
   std::vector<std::uint64_t> rows(end - begin);
   for (std::size_t i = begin; i < end; ++i) rows[i - begin] = table_row(i);
@@ -204,8 +204,8 @@ Dataset Dataset::select(const std::vector<std::uint64_t>& rows) const {
 
 Dataset Dataset::slice(std::size_t begin, std::size_t end) const {
   if (begin > end || end > size()) {
-    throw UsageError("rows " + std::to_string(begin) + " to " + std::to_string(end) +
-                     " were asked for; the dataset has " + std::to_string(size()));
+    throw UsageError("there are no rows " + std::to_string(begin) + " to " + std::to_string(end) +
+                     "; the dataset has " + std::to_string(size()));
   }
   std::vector<std::uint64_t> rows(end - begin);
   std::iota(rows.begin(), rows.end(), begin);
@@ -214,8 +214,9 @@ Dataset Dataset::slice(std::size_t begin, std::size_t end) const {
 
 Dataset Dataset::shard(std::size_t num_shards, std::size_t index, bool contiguous) const {
   if (num_shards == 0 || index >= num_shards) {
-    throw UsageError("shard " + std::to_string(index) + " of " + std::to_string(num_shards) +
-                     " was asked for; the first shard is 0, the last one less than their number");
+    throw UsageError("there is no shard " + std::to_string(index) + " of " +
+                     std::to_string(num_shards) +
+                     "; the first shard is 0, the last one less than their number");
   }
   if (contiguous) {
     const std::size_t each = size() / num_shards, more = size() % num_shards;

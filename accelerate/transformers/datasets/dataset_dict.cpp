@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "accelerate/base/error.h"
-
 namespace accelerate {
 DatasetDict DatasetDict::each(const std::function<Dataset(const Dataset&)>& function) const {
   DatasetDict result;

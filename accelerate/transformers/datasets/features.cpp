@@ -34,7 +34,7 @@ Feature Feature::class_label(std::vector<std::string> names) {
 
 const Feature& Feature::element() const {
   if (element_) return *element_;
-  throw UsageError("the element of " + description() + " was asked for; only a list has one");
+  throw UsageError(description() + " has no element; only a list has one");
 }
 
 const std::vector<std::string>& Feature::names() const {

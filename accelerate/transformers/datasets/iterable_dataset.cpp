@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "accelerate/base/error.h"
 #include "accelerate/transformers/datasets/cell_error.h"
 
 namespace accelerate {

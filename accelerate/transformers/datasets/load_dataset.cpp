@@ -82,8 +82,8 @@ void keep_split(RepositorySplits& splits, const std::string& split) {
   std::erase_if(splits, [&](const auto& entry) { return entry.first != split; });
   if (!splits.empty()) return;
   const bool has_brackets = split.find('[') != std::string::npos;
-  throw UsageError("the split '" + split + "' was asked for; the dataset has: " +
-                   detail::untrusted_line(join(names, ", ")) +
+  throw UsageError("there is no split '" + split +
+                   "'; the dataset has: " + detail::untrusted_line(join(names, ", ")) +
                    (has_brackets ? ". Take rows by slice() instead of brackets" : ""));
 }
 
@@ -164,7 +164,7 @@ FilesBySplit splits_of(const LoadDatasetOptions& options) {
     splits.emplace_back(split, std::move(files));
   }
   if (splits.empty()) {
-    throw UsageError("the split '" + options.split + "' was asked for; .data_files has: " + names +
+    throw UsageError("there is no split '" + options.split + "'; .data_files has: " + names +
                      (options.split.find('[') != std::string::npos
                           ? ". Take rows by slice() instead of brackets"
                           : ""));

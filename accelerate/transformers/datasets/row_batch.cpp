@@ -118,7 +118,7 @@ std::vector<Value> RowBatch::values(std::string_view name) const {
 
 Row RowBatch::row(std::size_t index) const {
   if (index >= size())
-    throw UsageError("row " + std::to_string(index) + " was asked for; the batch has " +
+    throw UsageError("there is no row " + std::to_string(index) + "; the batch has " +
                      std::to_string(size()));
   Row row;
   for (const auto& named : columns_) row.set(named.name, named.column.at(index));

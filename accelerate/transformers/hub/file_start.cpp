@@ -44,7 +44,8 @@ void check_start(const detail::HttpResponse& head) {
                                       " instead of the beginning of the file");
   if (encoding != "identity")
     throw detail::LastingNetworkError("the server compresses the content with " +
-                                      detail::shown(encoding) + ", which was not asked for");
+                                      detail::shown(encoding) +
+                                      ", which this request does not allow");
 }
 
 std::string fetched_start(detail::HubClient& client, const detail::HubSubject& subject,

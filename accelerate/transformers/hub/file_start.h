@@ -12,6 +12,6 @@ namespace accelerate {
 /// shorter. A file in the cache is read without a request. Nothing is added to the cache. Throws
 /// what hf_hub_download() throws. Cost: one request, and another if the content is on another host.
 [[nodiscard]] std::string read_file_start(const std::string& repo_id, const std::string& filename,
-                                          std::size_t bytes, const HubOptions& options = {});
+                                          std::size_t bytes, const HubOptions& options);
 
 }  // namespace accelerate

@@ -168,9 +168,8 @@ void pad(Encoding& encoding, std::size_t length, const PaddingOptions& options) 
 void check_padded_length(std::size_t length) {
   constexpr std::size_t kMost = std::size_t{1} << 24;
   if (length <= kMost) return;
-  throw UsageError("padding to " + std::to_string(length) +
-                   " tokens, or to a multiple of as many, was asked for; allowed are " +
-                   std::to_string(kMost));
+  throw UsageError("the call asks for padding to " + std::to_string(length) +
+                   " tokens, or to a multiple of as many; allowed are " + std::to_string(kMost));
 }
 
 void pad(std::span<Encoding> batch, const PaddingOptions& options) {

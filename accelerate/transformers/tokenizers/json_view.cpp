@@ -127,7 +127,7 @@ JsonDocument::JsonDocument(std::string_view text, const std::string& name)
     root_.emplace(root, name + ":");
     return;
   }
-  throw ConfigError(name + " is no JSON that can be read: " + simdjson::error_message(error) +
+  throw ConfigError(name + " is not JSON that can be read: " + simdjson::error_message(error) +
                     ". Is the file cut short, or a pointer of git-lfs?");
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Side read_side(const JsonView& json, std::string_view key) {
-  const auto side = json.find(key);
+Side read_side(const JsonView& json) {
+  const auto side = json.find("direction");
   if (!side || side->text() == "Right") return Side::right;
   if (side->text() == "Left") return Side::left;
   side->refuse("is '" + std::string(side->text()) + "'; allowed are Left and Right");
@@ -34,14 +34,14 @@ std::optional<TruncationOptions> read_truncation(const JsonView& root) {
   return TruncationOptions{.max_length = json->at("max_length").count(),
                            .stride = json->count("stride", 0),
                            .strategy = read_strategy(*json),
-                           .side = read_side(*json, "direction")};
+                           .side = read_side(*json)};
 }
 
 std::optional<PaddingOptions> read_padding(const JsonView& root) {
   const auto json = root.find("padding");
   if (!json) return std::nullopt;
   PaddingOptions options{.multiple_of = json->count("pad_to_multiple_of", 0),
-                         .side = read_side(*json, "direction"),
+                         .side = read_side(*json),
                          .id = json->at("pad_id").id(),
                          .type_id = json->at("pad_type_id").id(),
                          .token = std::string(json->at("pad_token").text())};

@@ -49,7 +49,7 @@ bool RunLogReader::poll() {
   if (!file.valid() && errno == ENOENT) return false;
   struct stat status{};
   if (!file.valid() || ::fstat(file.get(), &status) != 0) throw FileError("read", path_, errno);
-  if (!S_ISREG(status.st_mode)) throw FileError("read", path_, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) throw FileError("read", path_, "it is not a regular file");
   const bool replaced = is_replaced(file.get(), status);
   if (replaced) start_over(status);
   bool grew = false;

@@ -26,7 +26,7 @@ Descriptor open_run_log(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
   struct stat status{};
   if (!file.valid() || ::fstat(file.get(), &status) != 0) throw FileError("open", path, errno);
-  if (!S_ISREG(status.st_mode)) throw FileError("open", path, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) throw FileError("open", path, "it is not a regular file");
   return file;
 }
 

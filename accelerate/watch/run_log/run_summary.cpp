@@ -91,10 +91,8 @@ void set_progress(RunSummary& summary, const RunHistory& history) {
   summary.steps_per_second = current_rate(history);
   const auto steps = history.begin ? history.begin->max_steps : std::nullopt;
   if (!steps || *steps <= 0) return;
-  const auto done = static_cast<double>(history.step), all = static_cast<double>(*steps);
-  summary.fraction = std::clamp(done / all, 0.0, 1.0);
-  if (!history.end && history.is_live && summary.steps_per_second)
-    summary.seconds_left = std::max(0.0, all - done) / *summary.steps_per_second;
+  const auto done = static_cast<double>(history.step);
+  summary.fraction = std::clamp(done / static_cast<double>(*steps), 0.0, 1.0);
 }
 
 // --- means

@@ -25,7 +25,6 @@ struct RunSummary {
   std::optional<double> seconds = {};           ///< Sum over all segments of the run.
   std::optional<double> fraction = {};          ///< Part of the steps that is done, from 0 to 1.
   std::optional<double> steps_per_second = {};  ///< Rate over the last logs.
-  std::optional<double> seconds_left = {};      ///< At that rate; only while it runs.
   std::optional<BestMetric> best = {};
   std::optional<double> loss = {};                ///< The newest loss.
   std::optional<double> samples_per_second = {};  ///< Mean over the logs.

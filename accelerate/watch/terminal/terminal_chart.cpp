@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "accelerate/base/utf8.h"
 #include "accelerate/watch/run_log/display_text.h"
 
 namespace accelerate::detail {

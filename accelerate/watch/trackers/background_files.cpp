@@ -155,7 +155,7 @@ bool BackgroundFiles::write_one(const Path& path, File& file) {
 void BackgroundFiles::notice_removal(const Path& path, File& file) {
   if (file.good_bytes == 0 || options_.files->status(path).kind != FileKind::none) return;
   warn("'" + path.string() + "' was removed while " + owner_ +
-       " wrote to it. It begins anew; what it held is gone.");
+       " wrote to it. It begins again; what it held is gone.");
   file.handle.reset();
   file.good_bytes = 0;
   const std::lock_guard lock(mutex_);
@@ -216,9 +216,10 @@ void BackgroundFiles::report_failure(File& file, const std::exception& error) {
     const std::string number = reason != nullptr && reason->error_number() != 0
                                    ? " (errno " + std::to_string(reason->error_number()) + ")"
                                    : "";
-    warn(owner_ + ": " + error.what() + number +
-         ". Training goes on; what is logged waits in memory and is written when that is possible "
-         "again.");
+    warn(
+        owner_ + ": " + error.what() + number +
+        ". Training continues; what is logged waits in memory and is written when that is possible "
+        "again.");
   }
   if (lost > 0 && !std::exchange(file.overflowing, true)) {
     warn(owner_ + " has " + std::to_string(options_.max_waiting_bytes) +

@@ -1,7 +1,7 @@
 // Files that grow at the end, written by a separate thread: a caller that appends never waits for a
 // disk. If a disk is full, slow or gone, records wait in memory and are written when the disk
 // accepts them again. A torn record is never followed by other records. If somebody removes a file,
-// it begins anew.
+// it begins again.
 #pragma once
 
 #include <sys/types.h>
@@ -50,7 +50,7 @@ class BackgroundFiles {
   /// Continues after the first `keep_bytes` of the file at `path`; cuts off the rest. Without this
   /// call a file begins empty. Its folder is made if it is missing.
   void resume(const Path& path, std::uint64_t keep_bytes);
-  /// Sets what the file at `path` begins with if it must begin anew; "" at first.
+  /// Sets what the file at `path` begins with if it must begin again; "" at first.
   void set_head(const Path& path, std::string head);
   /// Appends `record`, whole or not at all. Never waits for a disk.
   void append(const Path& path, std::string record);

@@ -61,9 +61,10 @@ bool CsvTracker::continue_file() {
   // A killed run may have left a part of its first row.
   if (whole == 0 && kFirstRow.starts_with(text)) return false;
   if (whole == 0 || !is_ours) {
-    throw ConfigError("'" + path.string() +
-                      "' is there and does not begin with the columns step and time, so it is no "
-                      "file of the tracker 'csv'; move it away, or choose another project name");
+    throw ConfigError(
+        "'" + path.string() +
+        "' is there and does not begin with the columns step and time, so it is not a "
+        "file of the tracker 'csv'; move it away, or choose another project name");
   }
   files().resume(path, whole);
   return true;

@@ -91,7 +91,7 @@ MlflowClient::Json MlflowClient::call(HttpRequest request) {
   }
   if (body.is_object()) return body;
   // Some portals answer everything with a page and status 200.
-  throw NetworkError("the answer is no JSON object, so no MLflow server's");
+  throw NetworkError("the answer is not a JSON object, so it is not an MLflow server's");
 }
 
 MlflowClient::Json MlflowClient::post(const std::string& endpoint, const Json& body) {
@@ -127,7 +127,8 @@ std::string MlflowClient::experiment_id() {
 std::string MlflowClient::take_run(const Json& answer, const std::string& at) {
   constexpr std::string_view kScheme = "mlflow-artifacts:/";
   const std::string run_id = text_at(answer, at + "/info/run_id");
-  if (run_id.empty()) throw NetworkError("the answer names no run, so it is no MLflow server's");
+  if (run_id.empty())
+    throw NetworkError("the answer names no run, so it is not an MLflow server's");
   const std::string uri = text_at(answer, at + "/info/artifact_uri");
   // Other schemes name a store that only the server's own clients can write to.
   if (uri.starts_with(kScheme) && !uri.starts_with("mlflow-artifacts://"))

@@ -296,7 +296,7 @@ std::chrono::milliseconds MlflowTracker::report_failure(const std::string& why,
   const auto pause = base / 2 + std::chrono::milliseconds(random() % (base.count() + 1));
   if (!is_known && !is_stopped_) {
     warn("the MLflow server " + settings_.server + " cannot be used: " + why +
-         ". Training goes on; what is logged waits in memory and is sent when the server answers "
+         ". Training continues; what is logged waits in memory and is sent when the server answers "
          "again.");
   }
   return std::max(least_pause, pause);

@@ -87,7 +87,7 @@ TrackerClass detail::tracker_class(const std::string& name) {
     cure = " '" + name +
            "' has a client for Python only: derive a tracker from GeneralTracker for it.";
   }
-  throw ConfigError("log_with has '" + name + "', which is no tracker; allowed are " +
+  throw ConfigError("log_with has '" + name + "', which is not a tracker; allowed are " +
                     join(registry().names(), ", ") +
                     ", all, and objects of classes derived from "
                     "GeneralTracker." +

@@ -7,7 +7,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/formats/documents/json.h"
 
 namespace accelerate::detail {
 

@@ -322,7 +322,7 @@ TEST_F(DamagedState, WithSomethingElseInTheFoldersPlaceIsASentence) {
        [](const Path& folder) { std::filesystem::remove(folder / "random_states_0.json"); },
        "'random_states_0.json' is missing"},
       {"no manifest", [](const Path& folder) { std::filesystem::remove(folder / "manifest.json"); },
-       "is no complete checkpoint"},
+       "is not a complete checkpoint"},
       {"a file in the folder's place",
        [](const Path& folder) {
          std::filesystem::remove_all(folder);

@@ -93,7 +93,7 @@ TEST(Dataset, NamesWhatIsNotThere) {
   expect_has(message_of<UsageError>([&] { (void)dataset.column("labl"); }),
              "there are: text, label, score. Did you mean 'label'?");
   expect_has(message_of<UsageError>([&] { (void)dataset[4]; }),
-             "row 4 was asked for; the dataset has 4");
+             "there is no row 4; the dataset has 4");
   expect_has(message_of<UsageError>([&] { (void)dataset[0]["txt"]; }), "there is no column 'txt'");
   expect_has(message_of<UsageError>([&] { (void)dataset[0]["text"].integer(); }),
              "a string is there; allowed is an integer");
@@ -168,7 +168,7 @@ TEST(Dataset, RefusesNamesTextsAndListsThatNoTableCanHave) {
       message_of<UsageError>([&] { (void)Dataset::from_rows({}, Features{{"deep", deep}}); }),
       "the column 'deep' has 65 lists within each other; allowed are 64");
   expect_has(message_of<UsageError>([] { (void)Feature::integer().element(); }),
-             "the element of int64 was asked for; only a list has one");
+             "int64 has no element; only a list has one");
   expect_has(message_of<UsageError>([] { (void)Value(std::uint64_t{1} << 63); }),
              "the integer 9223372036854775808 was given");
 }

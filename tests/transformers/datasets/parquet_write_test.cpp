@@ -162,7 +162,7 @@ TEST_F(ParquetWrite, WritesSomeRows) {
   detail::write_parquet(numbered(100).shuffle({.seed = 1}), 20, 30, file());
   EXPECT_TRUE(std::ranges::equal(read(), numbered(100).shuffle({.seed = 1}).slice(20, 50)));
   expect_has(message_of<UsageError>([&] { detail::write_parquet(numbered(5), 4, 2, file()); }),
-             "2 rows from row 4 on were asked for; the dataset has 5");
+             "there are not 2 rows from row 4 on; the dataset has 5");
 }
 
 TEST_F(ParquetWrite, TakesSeveralRowGroups) {

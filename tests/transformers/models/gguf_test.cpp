@@ -104,7 +104,7 @@ TEST_F(GgufModel, RefusesWhatDoesNotFit) {
   write(llama_file({.architecture = "mamba"}));
   expect_has(refusal<ConfigError>(), "'mamba'; those that are read are llama, qwen2, gpt2");
   write(llama_file({.name = "a model \xff"}));  // Which config.json could not hold.
-  expect_has(refusal<CheckpointError>(), "'general.name' is no UTF-8");
+  expect_has(refusal<CheckpointError>(), "'general.name' is not UTF-8");
   write(llama_file({.layers = 65537}));
   expect_has(refusal<CheckpointError>(), "it promises 65537 layers and has ");
   write(llama_file({.heads = 3}));

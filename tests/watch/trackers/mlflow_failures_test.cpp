@@ -41,7 +41,7 @@ TEST_F(MlflowFailures, AServerThatGoesAndComesBackLosesNothingAndIsNamedOnce) {
   EXPECT_EQ(server_.runs.at("run0").metrics.size(), 300u);
   int outages = 0;
   for (const auto& line : log_.lines())
-    outages += line.find("connection refused. Training goes on") != std::string::npos;
+    outages += line.find("connection refused. Training continues") != std::string::npos;
   EXPECT_LE(outages, 1);
 }
 

@@ -248,7 +248,7 @@ const std::vector<BadInput>& bad_inputs() {
   };
   static const std::vector<BadInput> all = {
       {"misspelt name", "ConfigError",
-       "'tensorbord', which is no tracker.*Did you mean 'tensorboard'",
+       "'tensorbord', which is not a tracker.*Did you mean 'tensorboard'",
        [](Path f) { Trackers({"tensorbord"}, f, true); }},
       {"Python client", "ConfigError", "'wandb' has a client for Python only: derive",
        [](Path f) { Trackers({"wandb"}, f, true); }},

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/datasets/names.h"

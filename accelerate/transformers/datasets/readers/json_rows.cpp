@@ -1,25 +1,107 @@
 // Reads JSON: objects one after the other, or in a list. Each object is a row.
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/untrusted_text.h"
+#include "accelerate/transformers/datasets/features.h"
 #include "accelerate/transformers/datasets/readers/chunk_reader.h"
 #include "accelerate/transformers/datasets/readers/file_window.h"
-#include "accelerate/transformers/datasets/readers/growing_columns.h"
 #include "accelerate/transformers/datasets/readers/json_columns.h"
 #include "accelerate/transformers/datasets/readers/json_scanner.h"
+#include "accelerate/transformers/datasets/row.h"
+#include "accelerate/transformers/datasets/storage/column_table.h"
 
 namespace accelerate::detail {
 namespace {
+
+[[noreturn]] void refuse(const std::string& place, const std::string& name,
+                         const std::string& what) {
+  throw DataError(place + ": '" + untrusted_line(name) + "' " + what +
+                  ". Give the column another type by {.features = …} if the file is right");
+}
+
+// Returns the features that hold all of `rows`; rows may lack values. `places` says where each row
+// is, for messages: "a.json, line 3". Throws DataError when two rows have values of incompatible
+// types.
+Features features_of(const std::vector<Row>& rows, const std::vector<std::string>& places) {
+  Features features;
+  std::unordered_map<std::string, std::size_t> places_of_names;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::size_t place = 0;
+    for (const auto& [name, value] : rows[i]) {
+      // Rows of a file mostly have their columns in the same order.
+      auto known =
+          features.begin() + static_cast<std::ptrdiff_t>(std::min(place++, features.size()));
+      if (known == features.end() || known->first != name) {
+        const auto number = places_of_names.try_emplace(name, features.size()).first->second;
+        if (number == features.size()) features.emplace_back(name, Feature::null());
+        known = features.begin() + static_cast<std::ptrdiff_t>(number);
+      }
+      auto wider = feature_of(value, known->second);
+      if (!wider) {
+        refuse(places[i], name,
+               !feature_of(value) ? "is a list of values that have no type in common"
+                                  : "is " + value.description() + ", and was " +
+                                        known->second.description() + " before");
+      }
+      known->second = std::move(*wider);
+    }
+  }
+  return features;
+}
+
+// Returns `rows` as columns of `features`. A value that a row lacks is missing. Throws DataError
+// for a value of another type, and for a name that is not a feature.
+Chunk chunk_of(const std::vector<Row>& rows, const std::vector<std::string>& places,
+               const Features& features) {
+  std::vector<ColumnBuilder> builders;
+  for (const auto& [name, feature] : features) builders.emplace_back(feature);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::size_t used = 0;
+    for (std::size_t column = 0; column < features.size(); ++column) {
+      const auto& [name, feature] = features[column];
+      const Value* value = rows[i].find(name, column);
+      if (value != nullptr) ++used;
+      try {
+        const bool is_name =
+            value != nullptr && feature.is_class_label() && value->holds<std::string>();
+        if (value == nullptr) {
+          builders[column].append_missing();
+        } else if (is_name) {
+          builders[column].append(feature.str2int(value->text()));
+        } else {
+          builders[column].append(*value);
+        }
+      } catch (const DataError& error) {
+        refuse(places[i], name, std::string("is ") + error.what());
+      } catch (const UsageError& error) {  // The text is not the name of a class.
+        throw DataError(places[i] + ": '" + name + "': " + error.what());
+      }
+    }
+    if (used == rows[i].size()) continue;
+    for (const auto& [name, value] : rows[i]) {
+      const bool is_known =
+          std::ranges::any_of(features, [&](const auto& feature) { return feature.first == name; });
+      if (!is_known)
+        refuse(places[i], name, "is none of the columns found before: " + described(features));
+    }
+  }
+  Chunk chunk{.rows = rows.size()};
+  for (ColumnBuilder& builder : builders) chunk.columns.push_back(builder.finish());
+  return chunk;
+}
 
 // Says that `number`, an integer below `key`, is too large.
 std::string too_large_integer(std::string_view key, std::string_view number) {

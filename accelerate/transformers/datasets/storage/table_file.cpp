@@ -316,8 +316,5 @@ std::shared_ptr<const Table> open_cached_table(const std::filesystem::path& path
 std::string write_features(const Features& features) {
   return json_of(features).dump();
 }
-Features read_features(const std::string& text) {
-  return features_of_json(Json::parse(text));
-}
 
 }  // namespace accelerate::detail

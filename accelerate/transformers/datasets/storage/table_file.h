@@ -11,11 +11,11 @@
 namespace accelerate::detail {
 
 /// Returns a sink that writes chunks to a new file beside `path`. finish() moves the file to `path`
-/// and maps it. Without finish() nothing is left on the disk. Without a `fingerprint`, the table
+/// and maps it. Without finish() nothing is left on the disk. If `fingerprint` is empty, the table
 /// gets a fingerprint of its content. Throws DataError, with the file, when the disk is full or the
 /// folder cannot be written.
 [[nodiscard]] std::unique_ptr<ChunkSink> sink_in_file(const std::filesystem::path& path,
-                                                      std::string fingerprint = {});
+                                                      std::string fingerprint);
 
 /// Maps a table. Throws FileError for a file that cannot be opened, DataError for a damaged file.
 /// Checks all places in the file, but does not read the values there. Cost: less than a millisecond
@@ -26,8 +26,7 @@ namespace accelerate::detail {
 /// warning and returns nullptr.
 [[nodiscard]] std::shared_ptr<const Table> open_cached_table(const std::filesystem::path& path);
 
-/// Convert features to JSON text and back.
+/// Returns features as JSON text, for fingerprints.
 [[nodiscard]] std::string write_features(const Features& features);
-[[nodiscard]] Features read_features(const std::string& text);
 
 }  // namespace accelerate::detail

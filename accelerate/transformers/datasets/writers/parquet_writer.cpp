@@ -108,8 +108,9 @@ class RowGroups {
 
 void check_rows(const Dataset& dataset, std::size_t first_row, std::size_t rows) {
   if (first_row <= dataset.size() && rows <= dataset.size() - first_row) return;
-  throw UsageError(std::to_string(rows) + " rows from row " + std::to_string(first_row) +
-                   " on were asked for; the dataset has " + std::to_string(dataset.size()));
+  throw UsageError("there are not " + std::to_string(rows) + " rows from row " +
+                   std::to_string(first_row) + " on; the dataset has " +
+                   std::to_string(dataset.size()));
 }
 
 std::string description_of(const Feature& feature) {

@@ -37,7 +37,7 @@ const std::string& bytes_of(const CommitFile& file) {
 struct stat status_of(const fs::path& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) throw FileError("upload", path, errno);
-  if (!S_ISREG(status.st_mode)) throw FileError("upload", path, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) throw FileError("upload", path, "it is not a regular file");
   return status;
 }
 

@@ -126,7 +126,7 @@ class Unigram : public Model {
   }
 
   // Sums are rounded, and so depend on the text before. Where ways to cut a part differ by less than
-  // rounding could, the part is cut anew each time.
+  // rounding could, the part is cut again each time.
   void tokenize_parts(std::string_view piece, Memory& memory, std::vector<PieceToken>& out) const {
     constexpr double kGreatestSum = 1e9;
     Sum sum;

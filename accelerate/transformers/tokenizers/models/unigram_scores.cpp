@@ -9,8 +9,6 @@
 #include <limits>
 #include <string>
 
-#include "accelerate/base/error.h"
-
 namespace accelerate::detail {
 namespace {
 

@@ -76,7 +76,7 @@ class WordCache : public Scratch {
     }
   };
   static_assert(sizeof(Line) == 64);
-  // The first line is the newer one. If its word has more tokens than a line, they go on in the
+  // The first line is the newer one. If its word has more tokens than a line, they continue in the
   // other line, which then is of no word.
   using Place = std::array<Line, 2>;
 

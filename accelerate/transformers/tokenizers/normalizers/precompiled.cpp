@@ -22,7 +22,7 @@ std::string decoded(const JsonView& json) {
   try {
     return from_base64(json.text());
   } catch (const ConfigError&) {
-    json.refuse("is no base64");
+    json.refuse("is not base64");
   }
 }
 

@@ -49,14 +49,14 @@ void BatchEncoding::set(std::string_view name, Column column) {
 
 const Encoding& BatchEncoding::encoding(std::size_t row) const {
   if (row < encodings_.size()) return encodings_[row];
-  throw UsageError("row " + std::to_string(row) + " was asked for; there are encodings of " +
+  throw UsageError("there is no row " + std::to_string(row) + "; there are encodings of " +
                    std::to_string(encodings_.size()) + " rows");
 }
 
 const Encoding& BatchEncoding::encoding_with(std::size_t row, std::size_t token) const {
   const Encoding& all = encoding(row);
   if (token < all.size()) return all;
-  throw UsageError("token " + std::to_string(token) + " was asked for; row " + std::to_string(row) +
+  throw UsageError("there is no token " + std::to_string(token) + "; row " + std::to_string(row) +
                    " has " + std::to_string(all.size()));
 }
 

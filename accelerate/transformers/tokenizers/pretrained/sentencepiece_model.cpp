@@ -59,7 +59,7 @@ class Message {
     for (std::size_t i = 0; i < 4; ++i)
       bits |= static_cast<std::uint32_t>(static_cast<unsigned char>(field.bytes[i])) << (8 * i);
     const float value = std::bit_cast<float>(bits);
-    if (!std::isfinite(value)) refuse("has a score that is no finite number");
+    if (!std::isfinite(value)) refuse("has a score that is not a finite number");
     return value;
   }
 

@@ -67,7 +67,7 @@ PaddingOptions padding_of(const PreTrainedTokenizer& tokenizer, std::optional<Si
   const auto id = tokenizer.pad_token_id();
   if (!token || !id) {
     throw UsageError(
-        "padding was asked for, but the tokenizer has no pad_token. Name one with "
+        "the call asks for padding, but the tokenizer has no pad_token. Name one with "
         "add_special_tokens({.pad_token = AddedToken{\"[PAD]\"}}), or take eos_token() for it");
   }
   return {.multiple_of = multiple_of,

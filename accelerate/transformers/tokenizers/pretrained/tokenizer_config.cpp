@@ -396,7 +396,8 @@ Json parse_object(std::string_view text, const std::string& file, const std::str
     return true;
   };
   Json values = Json::parse(text, check_depth, /*allow_exceptions=*/false);
-  if (!values.is_object()) throw ConfigError(file + ": is no JSON object; allowed is " + allowed);
+  if (!values.is_object())
+    throw ConfigError(file + ": is not a JSON object; allowed is " + allowed);
   return values;
 }
 

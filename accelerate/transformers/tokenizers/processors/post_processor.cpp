@@ -172,7 +172,7 @@ SpecialToken read_named(const JsonView& json, std::string_view key) {
   SpecialToken special;
   std::vector<JsonView> parts;
   pair.each([&](const JsonView& part) { parts.push_back(part); });
-  if (parts.size() != 2) pair.refuse("is no pair of a token and its id");
+  if (parts.size() != 2) pair.refuse("is not a pair of a token and its id");
   return {{parts[1].id()}, {std::string(parts[0].text())}};
 }
 

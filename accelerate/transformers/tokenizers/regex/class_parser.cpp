@@ -176,7 +176,7 @@ char32_t PatternSource::octal(char32_t first, std::size_t most) {
   char32_t value = first - U'0';
   for (; most > 0 && !is_done() && U'0' <= peek() && peek() <= U'7'; --most)
     value = value * 8 + (next() - U'0');
-  if (value >= 0x80) refuse("an octal number of a byte that is no character; write \\x{…}");
+  if (value >= 0x80) refuse("an octal number of a byte that is not a character; write \\x{…}");
   return value;
 }
 
@@ -195,7 +195,7 @@ char32_t PatternSource::escaped(Place place) {
   }
   if (c == U'x') {
     const char32_t value = hexadecimal(2, 2);
-    if (value >= 0x80) refuse("'\\x' with a byte that is no character; write \\x{…}");
+    if (value >= 0x80) refuse("'\\x' with a byte that is not a character; write \\x{…}");
     return value;
   }
   if (U'0' <= c && c <= U'7' && (c == U'0' || place == Place::in_brackets)) return octal(c, 2);

@@ -63,7 +63,7 @@ class GeneralMatcher : public Matcher {
   std::vector<std::uint8_t> kinds_;
   std::unique_ptr<Program> program_;
   /// Finds the grapheme clusters of a text, if the pattern asks for them. Then the kind of a
-  /// character is twice as large, and odd if the character goes on a cluster.
+  /// character is twice as large, and odd if the character continues a cluster.
   std::unique_ptr<GeneralMatcher> clusters_;
 };
 

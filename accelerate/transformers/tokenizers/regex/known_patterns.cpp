@@ -154,7 +154,7 @@ std::size_t lines_or_spaces(std::string_view text, std::size_t at) {
 
 // ` ?` and a run of `kinds`, then any of `tail`.
 std::size_t after_space(std::string_view text, std::size_t at, unsigned kinds,
-                        std::string_view tail = "") {
+                        std::string_view tail) {
   const std::size_t begin = at + (is_at(text, at, ' ') ? 1 : 0);
   const std::size_t end = end_of_run(text, begin, kinds);
   return end > begin ? skip(text, end, tail) : at;

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "accelerate/base/error.h"
 #include "accelerate/transformers/tokenizers/regex/class_parser.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
 

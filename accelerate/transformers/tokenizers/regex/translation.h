@@ -11,7 +11,7 @@ namespace accelerate::detail {
 
 /// A pattern in PCRE2's spelling. Each part is a text to copy, then perhaps a set of characters.
 struct Translation {
-  /// Stands for the characters that go on a grapheme cluster where they are in the text.
+  /// Stands for the characters that continue a grapheme cluster where they are in the text.
   static constexpr int kContinuing = -2;
   struct Part {
     std::string text;

@@ -30,7 +30,7 @@ std::string nested(std::size_t levels) {
 TEST(TokenizerJson, CutShortAnywhereIsRefusedByName) {
   const std::string whole = word_level_json().dump();
   for (std::size_t size = 0; size < whole.size(); ++size)
-    expect_parts(refusal_of(whole.substr(0, size)), {"some/tokenizer.json is no JSON", "git-lfs"});
+    expect_parts(refusal_of(whole.substr(0, size)), {"some/tokenizer.json is not JSON", "git-lfs"});
 }
 
 TEST(TokenizerJson, NestedDeeplyIsRefused) {
@@ -200,7 +200,7 @@ TEST(Precompiled, ThatIsCutShortIsRefused) {
 
 TEST(Precompiled, ThatIsNoBase64IsRefused) {
   const Json json{{"type", "Precompiled"}, {"precompiled_charsmap", "%%%"}};
-  expect_parts(refusal_of(word_level_with("normalizer", json)), {"is no base64"});
+  expect_parts(refusal_of(word_level_with("normalizer", json)), {"is not base64"});
 }
 
 TEST(Precompiled, WhoseTextsAreNoUtf8IsRefused) {

@@ -49,7 +49,8 @@ TEST(Folder, WithADamagedTokenizerJsonIsRefusedByItsPath) {
 TEST(TokenizerConfig, ThatIsNoObjectIsRefusedByItsPath) {
   for (const char* const text : {"", "{", "[]", "7", "null", "{\"a\":1}}", "\xff"}) {
     const auto folder = with_config(std::string(text));
-    expect_all_in(folder.refusal(), {folder.path() + "/tokenizer_config.json: is no JSON object"});
+    expect_all_in(folder.refusal(),
+                  {folder.path() + "/tokenizer_config.json: is not a JSON object"});
   }
 }
 

@@ -130,7 +130,7 @@ TEST(SentencePiece, OfAnUnknownAlgorithmOrKindOfPieceIsRefused) {
 TEST(SentencePiece, OfScoresThatAreNoNumbersIsRefused) {
   for (const float value :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
-    expect_refused(piece("a", value), "no finite number");
+    expect_refused(piece("a", value), "not a finite number");
 }
 
 TEST(SentencePiece, OfPiecesThatAreNoUtf8IsRefused) {
