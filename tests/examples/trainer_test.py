@@ -187,7 +187,7 @@ class Interrupted(Examples):
                 if launch == "one process":
                     self.assertEqual(code, 128 + signal.SIGTERM)
                 self.assertEqual(said.count("SIGTERM stopped the training"), 1, said)
-                self.assertRegex(said, r"SIGTERM stopped the training at step \d+ of 16; .*checkpoint-\d+ is saved. Go on with")
+                self.assertRegex(said, r"SIGTERM stopped the training at step \d+ of 16; .*checkpoint-\d+ is saved. Resume with")
                 self.goes_on(launch, out)
 
     def test_ctrl_c_ends_with_one_sentence_and_its_code(self):

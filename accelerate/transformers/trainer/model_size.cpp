@@ -6,7 +6,6 @@
 #include <set>
 
 #include "accelerate/tensor/module_view.h"
-#include "accelerate/transformers/models/pre_trained_model.h"
 
 namespace accelerate::detail {
 namespace {

@@ -12,7 +12,6 @@
 #include <set>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/folder_lock.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
@@ -70,7 +69,7 @@ void check_label_names(const TrainerCore& core, const Dataset& dataset, const st
   if (core.args.label_names.empty()) return;
   const auto missing = missing_labels(core.recipe, dataset);
   if (missing.empty()) return;
-  throw ConfigError("label_names has '" + missing.front() + "', which is no column of " + where +
+  throw ConfigError("label_names has '" + missing.front() + "', which is not a column of " + where +
                     "; it has " + join(dataset.column_names(), ", ") + "." +
                     did_you_mean(missing.front(), dataset.column_names()));
 }
@@ -159,7 +158,7 @@ std::int64_t prediction_bytes(const TrainerCore& core) {
   if (!core.options.compute_metrics.function() || core.args.prediction_loss_only) return 0;
   for (const auto& [name, dataset] : core.options.eval_dataset.sets()) {
     if (dataset.rows() == nullptr || !dataset.rows()->has_column("input_ids")) continue;
-    const auto lengths = lengths_of(*dataset.rows(), "input_ids", "input_ids");
+    const auto lengths = lengths_of(*dataset.rows());
     const std::int64_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
     const auto rows = static_cast<std::int64_t>(lengths.size());
     numbers = std::max(numbers, rows * outputs_of_row(core.trained.model(), longest));

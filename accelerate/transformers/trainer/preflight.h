@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "accelerate/base/file_system.h"
+#include "accelerate/base/folder_lock.h"
 #include "accelerate/transformers/trainer/data/training_plan.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/optim/lr_scheduler.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/callbacks/best_metric.h"
 #include "accelerate/transformers/trainer/data/label_columns.h"
 #include "accelerate/transformers/trainer/loop/evaluation.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -115,7 +115,7 @@ void check_labels(const TrainerCore& core, const std::string& set, const Trainer
   if (is_watched(core, set))
     throw ConfigError("metric_for_best_model is '" + core.args.metric_for_best_model + "', and " +
                       lack);
-  get_logger("accelerate.trainer").warning_once(lack);
+  trainer_logger().warning_once(lack);
 }
 
 EvaluationTrial try_set(TrainerCore& core, const std::string& where, const TrainerDataset& dataset,
@@ -147,11 +147,11 @@ void warn_if_never_evaluated(const TrainerCore& core) {
   const std::int64_t end =
       by_steps ? core.record.state.max_steps : core.record.state.num_train_epochs;
   if (!watches(core) || core.args.eval_delay <= static_cast<double>(end)) return;
-  get_logger("accelerate.trainer")
-      .warning("metric_for_best_model is '" + core.args.metric_for_best_model +
-               "', and no evaluation comes to find it: eval_delay is beyond the training, which "
-               "has " +
-               std::to_string(end) + (by_steps ? " steps" : " epochs") + ". Set a smaller one");
+  trainer_logger().warning(
+      "metric_for_best_model is '" + core.args.metric_for_best_model +
+      "', and no evaluation comes to find it: eval_delay is beyond the training, which "
+      "has " +
+      std::to_string(end) + (by_steps ? " steps" : " epochs") + ". Set a smaller one");
 }
 
 void check_evaluation(const TrainerCore& core) {

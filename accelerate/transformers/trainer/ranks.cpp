@@ -11,6 +11,10 @@
 
 namespace accelerate::detail {
 
+Logger trainer_logger() {
+  return get_logger("accelerate.trainer");
+}
+
 void say(const Accelerator& accelerator, std::string_view text) {
   if (accelerator.is_main_process())
     accelerator.print(untrusted_text(text, std::string_view::npos));

@@ -1,4 +1,4 @@
-// What the ranks of a Trainer do together.
+// What a Trainer says, and what its ranks do together.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/base/logger.h"
+
 namespace accelerate {
 class Accelerator;
 }
 
 namespace accelerate::detail {
+
+/// Logs as "accelerate.trainer".
+[[nodiscard]] Logger trainer_logger();
 
 /// Prints `text` once for all ranks, without what a terminal would obey: names of metrics, classes
 /// and folders come from files and from the hub.

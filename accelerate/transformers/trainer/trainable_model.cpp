@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/text.h"
 #include "accelerate/transformers/models/architectures/text_model.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 

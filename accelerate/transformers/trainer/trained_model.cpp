@@ -8,11 +8,11 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -65,8 +65,8 @@ void TrainedModel::apply_arguments() {
   if (args_.neftune_noise_alpha)
     pretrained_for(model_, "neftune_noise_alpha").set_embedding_noise(*args_.neftune_noise_alpha);
   if (args_.use_cache)
-    get_logger("accelerate.trainer")
-        .warning("use_cache is set and changes nothing: models keep no keys while they train");
+    trainer_logger().warning(
+        "use_cache is set and changes nothing: models keep no keys while they train");
   if (args_.tf32) {
     at::globalContext().setAllowTF32CuBLAS(*args_.tf32);
     at::globalContext().setAllowTF32CuDNN(*args_.tf32);

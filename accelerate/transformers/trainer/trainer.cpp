@@ -8,7 +8,6 @@
 
 #include "accelerate/accelerator/batch_size/batch_size_finder.h"
 #include "accelerate/base/heap.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/transformers/trainer/callbacks/progress_callback.h"
 #include "accelerate/transformers/trainer/callbacks/speed.h"
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
@@ -25,11 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-const Logger& trainer_logger() {
-  static const Logger instance = get_logger("accelerate.trainer");
-  return instance;
-}
-
 // Turns a share of all steps into a number of steps; a number stays as it is.
 std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
   return static_cast<std::int64_t>(steps < 1 ? std::ceil(static_cast<double>(max_steps) * steps)
@@ -39,7 +33,7 @@ std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
 }  // namespace
 
 struct Trainer::Impl {
-  /// The checkpoint to go on from, if any.
+  /// The checkpoint to resume from, if any.
   using CheckpointFolder = std::optional<std::filesystem::path>;
 
   explicit Impl(TrainerOptions options);
@@ -155,7 +149,7 @@ TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
   const auto first_step = core.record.state.global_step;
   core.record.is_training = true;
   std::optional<std::string> resumed_from;
-  if (resumed) resumed_from = "checkpoint-" + std::to_string(first_step);
+  if (resumed) resumed_from = checkpoints.folder_of(first_step).filename().string();
   core.record.run_log->begin(core.record.event(), data.plan, resumed_from);
   return_freed_memory();  // From tokenizing and loading.
   int signal = 0;
@@ -187,19 +181,19 @@ void Trainer::Impl::leave(const std::string& reason, const LogValues& metrics) {
   core.record.call(&TrainerCallback::on_train_end);
 }
 
-// The error that ended the training goes on; what callbacks throw about it is only logged.
+// The caller rethrows the error that ended the training. What callbacks throw is only logged.
 void Trainer::Impl::leave_with_error() noexcept {
   try {
     leave("error", {});
   } catch (const std::exception& error) {
-    trainer_logger().warning(error.what());
+    detail::trainer_logger().warning(error.what());
   }
 }
 
 TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double seconds,
                                   std::int64_t first_step, double mean_loss) {
   const auto steps = static_cast<double>(core.record.state.global_step - first_step);
-  if (steps == 0) trainer_logger().warning(detail::why_nothing_was_trained(core, plan));
+  if (steps == 0) detail::trainer_logger().warning(detail::why_nothing_was_trained(core, plan));
   TrainOutput output{.global_step = core.record.state.global_step, .training_loss = mean_loss};
   const double share = steps / static_cast<double>(std::max<std::int64_t>(plan.max_steps, 1));
   detail::add_speed(output.metrics, "train", seconds,
@@ -235,19 +229,18 @@ void Trainer::Impl::interrupt_before_a_step(int signal, const CheckpointFolder& 
       leave_on_signal(signal) + " stopped the training before it made a step; nothing is lost. ";
   throw TrainingInterrupted(
       signal, from.value_or(""),
-      text + (from ? "Go on from " + from->string() + " again, by resume_from_checkpoint"
-                   : std::string("Begin it anew")));
+      text + (from ? "Resume from " + from->string() + " again, by resume_from_checkpoint"
+                   : std::string("Start it again")));
 }
 
 void Trainer::Impl::interrupt(int signal) {
   const std::string name = leave_on_signal(signal);
-  const auto folder = std::filesystem::path(core.args.output_dir) /
-                      ("checkpoint-" + std::to_string(core.record.state.global_step));
+  const auto folder = checkpoints.folder_of(core.record.state.global_step);
   throw TrainingInterrupted(
       signal, folder,
       name + " stopped the training at step " + std::to_string(core.record.state.global_step) +
           " of " + std::to_string(core.record.state.max_steps) + "; " + folder.string() +
-          " is saved. Go on with resume_from_checkpoint = true (--resume_from_checkpoint true)");
+          " is saved. Resume with resume_from_checkpoint = true (--resume_from_checkpoint true)");
 }
 
 void Trainer::Impl::save_model(const std::filesystem::path& folder) {

@@ -176,7 +176,7 @@ std::string TrainerState::to_json() const {
 TrainerState TrainerState::from_json(std::string_view text, const std::string& name) {
   const Node root = read_json(text, name, kStateLimits);
   if (!root.is_map() || root.find("global_step") == nullptr)
-    throw ConfigError(name + " is no trainer_state.json: it has no global_step");
+    throw ConfigError(name + " is not a trainer_state.json: it has no global_step");
   TrainerState state;
   for_each_field(state, [&](const char* key, auto& value) {
     const Node* node = root.find(key);

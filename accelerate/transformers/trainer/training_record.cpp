@@ -1,9 +1,8 @@
 #include "accelerate/transformers/trainer/training_record.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 #include <algorithm>
 #include <utility>
-
-#include "accelerate/base/logger.h"
 
 namespace accelerate::detail {
 
@@ -37,7 +36,7 @@ LogValues TrainingRecord::log(LogValues logs) {
 }
 
 void TrainingRecord::warn(const std::string& text) {
-  get_logger("accelerate.trainer").warning(text, {.main_process_only = false});
+  trainer_logger().warning(text, {.main_process_only = false});
   run_log->note(event(), text, "warning");
 }
 

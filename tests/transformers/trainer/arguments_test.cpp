@@ -182,14 +182,15 @@ TEST(TrainingArguments, TheBestModelNeedsAnEvaluationForEachCheckpoint) {
   const auto message = refusal_of_args({.eval_strategy = "epoch", .load_best_model_at_end = true});
   expect_has(message, "eval_strategy is 'epoch' and save_strategy is 'steps'");
   const Args steps{.eval_strategy = "steps", .load_best_model_at_end = true, .eval_steps = 200};
-  expect_has(refusal_of_args(steps), "save_steps is 500, which is no multiple of eval_steps, 200");
+  expect_has(refusal_of_args(steps),
+             "save_steps is 500, which is not a multiple of eval_steps, 200");
   Args shares = steps;
   shares.eval_steps = 0.1;
   expect_has(refusal_of_args(shares), "Give both as shares or both as numbers");
   shares.save_steps = 0.2;
   validate(shares);
   shares.save_steps = 0.25;
-  expect_has(refusal_of_args(shares), "no multiple");
+  expect_has(refusal_of_args(shares), "not a multiple");
   validate({.eval_strategy = "steps", .load_best_model_at_end = true, .eval_steps = 250});
 }
 
@@ -220,7 +221,7 @@ TEST(TrainingArguments, ContradictionsAreNamedWithTheirCure) {
   expect_has(refusal_of_args({.lr_scheduler_type = "greedy"}), "which watches a metric");
   expect_has(refusal_of_args({.warmup_steps = 10, .warmup_ratio = 0.1}), "two names of one thing");
   expect_has(refusal_of_args({.dataloader_prefetch_factor = 2}), "Set dataloader_num_workers");
-  expect_has(refusal_of_args({.optim_args = "momentum"}), "'momentum' is no setting");
+  expect_has(refusal_of_args({.optim_args = "momentum"}), "'momentum' is not a setting");
   validate({.optim_args = "momentum=0.9,nesterov=true"});
   expect_has(refusal_of_args({.report_to = {"none", "csv"}}), "Remove 'none'");
   expect_has(refusal_of_args({.fsdp = "full_shard no_shard"}), "allowed is one way of sharding");

@@ -78,7 +78,7 @@ std::vector<Mistake> mistakes() {
          o.data_collator = {};
          o.args.label_names = {"lable"};
        },
-       "label_names has 'lable', which is no column of train_dataset"},
+       "label_names has 'lable', which is not a column of train_dataset"},
       {"fsdp words", [](Options& o) { o.args.fsdp = "false offload"; },
        "'fsdp' is 'false offload'"},
       {"two ways to size batches",

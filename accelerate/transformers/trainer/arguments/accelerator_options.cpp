@@ -10,13 +10,13 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/launch/config/key_table.h"
 #include "accelerate/launch/config/launched_settings.h"
 #include "accelerate/transformers/trainer/arguments/sections.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate {
 namespace {
@@ -177,9 +177,9 @@ void tell_of_overruled_keys(const ResolvedArguments& args, const detail::FsdpFil
       add(key.name, here->text, detail::variable_of(key));
   }
   if (overruled.empty()) return;
-  get_logger("accelerate.trainer")
-      .warning("the file of fsdp_config loses where the environment says otherwise: " +
-               join(overruled, ", ") + ". Unset the variables, or change the launcher's file.");
+  detail::trainer_logger().warning(
+      "the file of fsdp_config loses where the environment says otherwise: " +
+      join(overruled, ", ") + ". Unset the variables, or change the launcher's file.");
 }
 
 DataLoaderConfiguration loader_configuration(const ResolvedArguments& args) {
@@ -232,10 +232,10 @@ std::int64_t accumulation_steps(const TrainingArguments& args) {
   const auto& given = args.gradient_accumulation_steps;
   const auto launched = launched_accumulation_steps();
   if (given && launched && *launched != *given)
-    get_logger("accelerate.trainer")
-        .warning("gradient_accumulation_steps is " + std::to_string(*given) + ", and " +
-                 kAccumulationVariable + " " + std::to_string(*launched) +
-                 ": gradient_accumulation_steps counts.");
+    detail::trainer_logger().warning("gradient_accumulation_steps is " + std::to_string(*given) +
+                                     ", and " + kAccumulationVariable + " " +
+                                     std::to_string(*launched) +
+                                     ": gradient_accumulation_steps counts.");
   return given.value_or(launched.value_or(1));
 }
 
@@ -243,10 +243,9 @@ double gradient_norm_limit(const TrainingArguments& args) {
   const double launched = launched_gradient_clipping();
   if (launched == 0 || launched == args.max_grad_norm) return args.max_grad_norm;
   if (args.max_grad_norm == TrainingArguments{}.max_grad_norm) return launched;
-  get_logger("accelerate.trainer")
-      .warning("max_grad_norm is " + Node::real(args.max_grad_norm).text +
-               ", and gradient_clipping of the launcher's deepspeed_config " +
-               Node::real(launched).text + ": max_grad_norm counts.");
+  detail::trainer_logger().warning("max_grad_norm is " + Node::real(args.max_grad_norm).text +
+                                   ", and gradient_clipping of the launcher's deepspeed_config " +
+                                   Node::real(launched).text + ": max_grad_norm counts.");
   return args.max_grad_norm;
 }
 

@@ -87,7 +87,7 @@ const KeyTable<SchedulerKwargs>& scheduler_kwargs_table() {
     key("max_lr", &C::max_lr, "The greatest rate."),
     key("smooth", &C::smooth, "Whether the metric is averaged."),
     key("window_size", &C::window_size, "Length of that average."),
-    key("reset_start", &C::reset_start, "Evaluations until it begins anew."),
+    key("reset_start", &C::reset_start, "Evaluations until it starts again."),
   }};
   return kTable;
 }

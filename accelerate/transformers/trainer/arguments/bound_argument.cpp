@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/trainer/arguments/argument_table.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -52,8 +51,8 @@ BoundArgument bound_line(const PythonArgument& argument) {
     const Node value = unfold_map(node, argument.name);
     if (argument.is_harmless(value)) return "";
     if (argument.refused) return "only Python's Trainer has it. " + argument.reason;
-    get_logger("accelerate.trainer")
-        .warning("the argument " + argument.name + " has no effect: " + argument.reason + ".");
+    trainer_logger().warning("the argument " + argument.name +
+                             " has no effect: " + argument.reason + ".");
     return "";
   };
   return line;

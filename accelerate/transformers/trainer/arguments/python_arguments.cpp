@@ -73,7 +73,7 @@ const std::vector<PythonArgument>& python_arguments() {
     {"dataloader_persistent_workers", Node::boolean(false), false, kThreads, absent_or_false},
     {"dataloader_multiprocessing_context", Node::null(), false, kThreads, is_absent},
     {"dataloader_in_order", Node::boolean(true), false, "batches come in order always. Leave it out", absent_or_true},
-    {"debug", Node::sequence(), false, "Python's debuggers of overflow and TPUs are not here; a loss that is no number is seen in the logs. Leave it out", is_absent},
+    {"debug", Node::sequence(), false, "Python's debuggers of overflow and TPUs are not here; a loss of NaN is seen in the logs. Leave it out", is_absent},
     {"skip_memory_metrics", Node::boolean(true), false, "Memory is not measured by it. Leave it out, and see MemoryMeter of accelerate/watch/profiler/memory_meter.h", absent_or_true},
     {"local_rank", Node::integer(-1), false, "The launcher's environment says which rank this is", is_anything},
   };

@@ -1,8 +1,7 @@
 #include "accelerate/transformers/trainer/arguments/parse_args.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 #include <map>
-
-#include "accelerate/base/logger.h"
 
 namespace accelerate::detail {
 namespace {
@@ -68,8 +67,8 @@ std::optional<std::string> removal_of(const std::string& name) {
 void warn_of_old_name(const std::string& name, const std::string& argument) {
   if (name == argument) return;
   if (const auto removal = removal_of(name))
-    get_logger("accelerate.trainer")
-        .warning("the argument '" + name + "' " + *removal + ". It is read as '" + argument + "'");
+    trainer_logger().warning("the argument '" + name + "' " + *removal + ". It is read as '" +
+                             argument + "'");
 }
 
 }  // namespace accelerate::detail

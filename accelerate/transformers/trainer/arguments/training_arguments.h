@@ -199,6 +199,11 @@ void validate(const TrainingArguments& args);
 /// Arguments that validate() accepts and in which every value is filled in that follows from
 /// others. Only resolved() makes them; a Trainer works with nothing else.
 class ResolvedArguments : public TrainingArguments {
+ public:
+  /// Returns the name of the folder output_dir, wherever the folder is.
+  [[nodiscard]] std::string output_name() const;
+
+ private:
   explicit ResolvedArguments(TrainingArguments args) : TrainingArguments(std::move(args)) {}
   friend ResolvedArguments resolved(TrainingArguments args);
 };

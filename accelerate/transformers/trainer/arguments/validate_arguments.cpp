@@ -1,6 +1,7 @@
 // Checks the arguments of a training, and fills in what follows from others.
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -71,7 +72,7 @@ void check_multiple(double save, double eval) {
   constexpr double kMillion = 1'000'000;
   if (save < 1 && std::fmod(save * kMillion, eval * kMillion) == 0) return;
   throw ConfigError("load_best_model_at_end is true and save_steps is " + shown(save) +
-                    ", which is no multiple of eval_steps, " + shown(eval) +
+                    ", which is not a multiple of eval_steps, " + shown(eval) +
                     ", so that some checkpoints would have no evaluation. Set save_steps to a "
                     "multiple of eval_steps.");
 }
@@ -129,7 +130,7 @@ void check_optim_args(const Args& args) {
     const auto at = part.find('=');
     if (at != std::string::npos && at > 0 && at + 1 < part.size()) continue;
     throw ConfigError("optim_args is '" + args.optim_args + "', where '" + part +
-                      "' is no setting; allowed are settings with commas between them, such as "
+                      "' is not a setting; allowed are settings with commas between them, such as "
                       "'momentum=0.9,nesterov=true'.");
   }
 }
@@ -226,6 +227,11 @@ void validate(const TrainingArguments& args) {
   check_optim_args(args);
   check_data(args);
   check_trackers(args);
+}
+
+std::string ResolvedArguments::output_name() const {
+  const auto folder = std::filesystem::absolute(output_dir).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
 ResolvedArguments resolved(TrainingArguments args) {

@@ -4,21 +4,12 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/trainer/arguments/training_arguments.h"
 #include "accelerate/transformers/trainer/callbacks/best_metric.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate {
-namespace {
-
-const Logger& early_stopping_logger() {
-  static const Logger instance = get_logger("accelerate.trainer");
-  return instance;
-}
-
-}  // namespace
-
 void EarlyStoppingCallback::on_train_begin(TrainerEvent& event) {
   if (event.args.metric_for_best_model.empty())
     throw ConfigError(
@@ -29,14 +20,14 @@ void EarlyStoppingCallback::on_train_begin(TrainerEvent& event) {
         "EarlyStoppingCallback needs evaluations, and eval_strategy is 'no'; allowed are steps, "
         "epoch");
   if (!event.args.load_best_model_at_end)
-    early_stopping_logger().warning(
+    detail::trainer_logger().warning(
         "EarlyStoppingCallback without load_best_model_at_end: the training ends with its last "
         "weights, not with the best ones");
   if (std::exchange(goes_on_, false) && patience_counter_ >= options_.early_stopping_patience) {
-    early_stopping_logger().warning(
+    detail::trainer_logger().warning(
         "EarlyStoppingCallback had ended the training at this checkpoint, after " +
         std::to_string(patience_counter_) +
-        " evaluations in a row that were not better: to go on, raise early_stopping_patience");
+        " evaluations in a row that were not better: to continue, raise early_stopping_patience");
     event.control.should_training_stop = true;
   }
 }

@@ -10,10 +10,10 @@
 
 #include "accelerate/accelerator/accelerator.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/transformers/trainer/arguments/parse_args.h"
 #include "accelerate/transformers/trainer/callbacks/speed.h"
 #include "accelerate/transformers/trainer/model_size.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -40,7 +40,7 @@ void RunLogCallback::write(Write write) {
   try {
     write(*log_);
   } catch (const Error& error) {
-    get_logger("accelerate.trainer").warning("the run log ends here: " + describe(error));
+    trainer_logger().warning("the run log ends here: " + describe(error));
     log_.reset();
   }
 }
@@ -160,19 +160,15 @@ TrackerConfig settings_of(const ResolvedArguments& args) {
   return settings;
 }
 
-// A run without a name is called after its folder, wherever that is.
-std::string run_name_of(const ResolvedArguments& args) {
-  if (args.run_name != args.output_dir) return args.run_name;
-  auto folder = std::filesystem::absolute(args.output_dir).lexically_normal();
-  if (folder.filename().empty()) folder = folder.parent_path();
-  return folder.filename().string();
-}
-
 }  // namespace
 
 void TrackingCallback::on_log(TrainerEvent& event, const LogValues& logs) {
   if (!started_) {
-    event.accelerator.init_trackers(run_name_of(event.args), settings_of(event.args));
+    const auto& args = event.args;
+    // A run without a name is called after its folder.
+    const bool has_name = args.run_name != args.output_dir;
+    event.accelerator.init_trackers(has_name ? args.run_name : args.output_name(),
+                                    settings_of(args));
     started_ = true;
   }
   TrackerValues values;

@@ -8,11 +8,11 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/transformers/trainer/checkpoints/loop_record.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -20,11 +20,6 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kStateFile = "trainer_state.json";
-
-const Logger& checkpoints_logger() {
-  static const Logger instance = get_logger("accelerate.trainer");
-  return instance;
-}
 
 bool is_same(const Path& a, const Path& b) {
   std::error_code error;
@@ -44,8 +39,8 @@ void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
   compare("save_steps", saved.save_steps, now.save_steps);
   compare("train_batch_size", saved.train_batch_size.value_or(0), now.train_batch_size.value_or(0));
   if (!changes.empty())
-    checkpoints_logger().warning("arguments differ from those of the checkpoint: " +
-                                 join(changes, "; "));
+    trainer_logger().warning("arguments differ from those of the checkpoint: " +
+                             join(changes, "; "));
 }
 
 // Leaves out the arguments of callbacks: those of this program count.
@@ -91,9 +86,9 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& later, std::int64_t step)
                                    const std::vector<StepCheckpoint>& older) {
   throw ConfigError("output_dir " + output_dir + " holds " +
                     older.back().folder.filename().string() +
-                    " of another run: go on with it by resume_from_checkpoint = true "
+                    " of another run: continue it by resume_from_checkpoint = true "
                     "(--resume_from_checkpoint true), or " +
-                    kOverwrite + " and begin anew, or name another folder");
+                    kOverwrite + " and start again, or name another folder");
 }
 
 // Their removal comes later, and must succeed then.
@@ -231,11 +226,11 @@ void Checkpoints::rotate() {
 void Checkpoints::remove(const StepCheckpoint& checkpoint) {
   if (kept_.contains(checkpoint.step)) return;
   try {
-    checkpoints_logger().info("removing " + checkpoint.folder.string() +
-                              ", which is beyond save_total_limit");
+    trainer_logger().info("removing " + checkpoint.folder.string() +
+                          ", which is beyond save_total_limit");
     remove_checkpoint(real_file_system(), std::filesystem::absolute(checkpoint.folder));
   } catch (const Error& error) {
-    checkpoints_logger().warning("an old checkpoint stays: " + describe(error));
+    trainer_logger().warning("an old checkpoint stays: " + describe(error));
     kept_.insert(checkpoint.step);
   }
 }
@@ -263,7 +258,8 @@ std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {
   }
   if (all.empty())
     throw ConfigError("resume_from_checkpoint asks for the newest checkpoint, and " +
-                      core_.args.output_dir + " has none: leave it out to begin anew");
+                      core_.args.output_dir +
+                      " has none: leave it out to start from the beginning");
   return all.back().folder;
 }
 
@@ -280,12 +276,13 @@ OpenedCheckpoint Checkpoints::open(const Path& folder) const {
       !std::filesystem::exists(folder / "accelerator.json"))
     throw CheckpointError(folder.string() +
                           " was saved with save_only_model and holds the weights alone: make the "
-                          "model of it by from_pretrained(), and begin anew");
+                          "model of it by from_pretrained(), and start a new training");
   opened.of_python = is_python_state(real_file_system(), folder);
   if (opened.of_python)
-    checkpoints_logger().warning(
+    trainer_logger().warning(
         folder.string() +
-        " is of Python's Trainer: weights, optimizer, schedule and state go on; its random states "
+        " was saved by Python's Trainer: weights, optimizer, schedule and state continue; its "
+        "random states "
         "are pickled objects and are not read, so dropout draws other numbers");
   return opened;
 }
@@ -302,8 +299,8 @@ void Checkpoints::load(const OpenedCheckpoint& opened) {
   saved.save_steps = core_.record.state.save_steps;
   if (!saved.best_model_checkpoint.empty() &&
       !std::filesystem::is_directory(saved.best_model_checkpoint)) {
-    checkpoints_logger().warning("the best checkpoint, " + saved.best_model_checkpoint +
-                                 ", is not there any more");
+    trainer_logger().warning("the best checkpoint, " + saved.best_model_checkpoint +
+                             ", is not there any more");
     saved.best_model_checkpoint.clear();
   }
   core_.record.state = std::move(saved);
@@ -313,13 +310,13 @@ void Checkpoints::load_best() {
   const std::string& best = core_.record.state.best_model_checkpoint;
   if (best.empty()) return;
   if (!std::filesystem::is_directory(best)) {
-    checkpoints_logger().warning("the best checkpoint, " + best +
-                                 ", is not there any more: the last weights stay");
+    trainer_logger().warning("the best checkpoint, " + best +
+                             ", is not there any more: the last weights stay");
     return;
   }
-  checkpoints_logger().info("loading the best model from " + best + " (" +
-                            core_.args.metric_for_best_model + ": " +
-                            std::to_string(core_.record.state.best_metric.value_or(0)) + ")");
+  trainer_logger().info("loading the best model from " + best + " (" +
+                        core_.args.metric_for_best_model + ": " +
+                        std::to_string(core_.record.state.best_metric.value_or(0)) + ")");
   core_.accelerator.load_state(best, {.only_models = true});
 }
 

@@ -76,7 +76,9 @@ class Checkpoints {
   /// Saves a checkpoint of the present step, with `record`, removes checkpoints beyond
   /// save_total_limit, and begins to push the new one. [collective]
   void save(LoopRecord record);
-  /// Returns the folder to go on from; nullopt: begin anew. Throws ConfigError when the newest
+  /// Returns the folder of the checkpoint of `step`, there or not.
+  [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
+  /// Returns the folder to resume from; nullopt: start from the beginning. Throws ConfigError when the newest
   /// checkpoint is asked for and there is none, and when a named folder does not exist.
   [[nodiscard]] std::optional<std::filesystem::path> find(const ResumeOption& asked) const;
   /// Reads what `folder` says about its training, and loads nothing. [collective] Throws
@@ -92,7 +94,6 @@ class Checkpoints {
   void end_run();
 
  private:
-  [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
   [[nodiscard]] bool writes_here() const;
   void write_files(const std::filesystem::path& folder, const LoopRecord& record) const;
   void note_best(const LoopRecord& record);

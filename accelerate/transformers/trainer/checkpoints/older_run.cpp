@@ -5,11 +5,11 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/trainer/checkpoints/loop_record.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -18,11 +18,6 @@ using Path = std::filesystem::path;
 
 Path note_in(const Path& output_dir) {
   return output_dir / ".overwriting.json";
-}
-
-const Logger& older_run_logger() {
-  static const Logger instance = get_logger("accelerate.trainer");
-  return instance;
 }
 
 // Whether the call of train() that is named `run` saved the checkpoint.
@@ -39,11 +34,11 @@ bool is_of_run(const Path& folder, const std::string& run) {
 void remove_all(const Path& output_dir, const std::vector<StepCheckpoint>& older) {
   for (auto one = older.rbegin(); one != older.rend(); ++one) {
     try {
-      older_run_logger().info("removing " + one->folder.string() + " of an older run");
+      trainer_logger().info("removing " + one->folder.string() + " of an older run");
       remove_checkpoint(real_file_system(), std::filesystem::absolute(one->folder),
                         Replaces::of_python_too);
     } catch (const Error& error) {
-      older_run_logger().warning("a checkpoint of an older run stays: " + describe(error));
+      trainer_logger().warning("a checkpoint of an older run stays: " + describe(error));
     }
   }
   std::error_code ignored;
@@ -56,7 +51,7 @@ Node read_note(const Path& output_dir) {
     return read_json(read_file(real_file_system(), note_in(output_dir), std::size_t{1} << 24),
                      ".overwriting.json");
   } catch (const ConfigError& error) {
-    older_run_logger().warning("a note is passed over: " + describe(error));
+    trainer_logger().warning("a note is passed over: " + describe(error));
     return {};
   }
 }

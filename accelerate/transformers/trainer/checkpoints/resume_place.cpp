@@ -8,14 +8,10 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
-
-std::int64_t steps_of(std::int64_t batches, std::int64_t accumulation) {
-  return (batches + accumulation - 1) / accumulation;
-}
 
 // The order is known to be another one where it is made in another way.
 void check_order(const LoopRecord& record, const TrainingData& data) {
@@ -98,11 +94,11 @@ void report_change(const OpenedCheckpoint& saved, const TrainingData& data, cons
       " steps, and this training makes steps of " + std::to_string(data.plan.cut.samples()) +
       " in epochs of " + std::to_string(data.plan.updates_per_epoch);
   if (at.inside)
-    text += ". It goes on inside epoch " + std::to_string(at.epoch) + ", of which " +
+    text += ". It continues inside epoch " + std::to_string(at.epoch) + ", of which " +
             std::to_string(at.steps.updates - at.updates) + " steps are left";
   text += ". It ends at step " + std::to_string(data.plan.max_steps) + " instead of " +
           std::to_string(saved.state.max_steps);
-  get_logger("accelerate.trainer").warning(text);
+  trainer_logger().warning(text);
 }
 
 Resumed place_by_record(const OpenedCheckpoint& saved, TrainingData& data,
@@ -143,7 +139,7 @@ Resumed place_by_steps(const TrainerState& saved, const TrainingPlan& plan) {
   const auto batches =
       std::llround((saved.epoch - pass) * static_cast<double>(saved.max_steps * plan.accumulation));
   return {.epoch = static_cast<std::int64_t>(pass),
-          .updates = (batches + plan.accumulation - 1) / plan.accumulation};
+          .updates = steps_of(batches, plan.accumulation)};
 }
 
 // Whether the folder's steps were as large as the plan's, as far as the epoch tells.

@@ -54,7 +54,7 @@ void check_strings(const DataCollator& collator, const Dataset& used, const std:
 // Throws where batches of `batch_size` neighbours differ in length and are only stacked.
 void check_lengths(const Dataset& used, std::int64_t batch_size, const std::string& where) {
   const Dataset first = used.slice(0, std::min(used.size(), kRowsLookedAt));
-  const auto lengths = lengths_of(first, "input_ids", "input_ids");
+  const auto lengths = lengths_of(first);
   for (std::size_t i = 1; i < lengths.size(); ++i) {
     if (i % static_cast<std::size_t>(std::max<std::int64_t>(batch_size, 1)) == 0 ||
         lengths[i] == lengths[i - 1])

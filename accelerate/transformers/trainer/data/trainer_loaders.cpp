@@ -104,13 +104,12 @@ Dataset without_unused_columns(const Dataset& dataset, const LoaderRecipe& recip
   return dropped.empty() ? dataset : dataset.select_columns(kept);
 }
 
-std::vector<std::int64_t> lengths_of(const Dataset& dataset, const std::string& column,
-                                     const std::string& input) {
-  const std::string& from = dataset.has_column(column) ? column : input;
+std::vector<std::int64_t> lengths_of(const Dataset& dataset, const std::string& column) {
+  const std::string from = dataset.has_column(column) ? column : "input_ids";
   if (!dataset.has_column(from))
     throw ConfigError("the lengths of rows are needed, and the dataset has neither column '" +
-                      column + "' nor '" + input + "'; it has " +
-                      join(dataset.column_names(), ", ") + ". Name one by length_column_name");
+                      column + "' nor 'input_ids'; it has " + join(dataset.column_names(), ", ") +
+                      ". Name one by length_column_name");
   std::vector<std::int64_t> lengths;
   for (const Value& value : dataset.column(from)) lengths.push_back(length_of(value, from));
   return lengths;
@@ -142,9 +141,8 @@ std::shared_ptr<EpochBatches> LoaderRecipe::epoch_batches(const TrainerDataset& 
     throw ConfigError(
         "batches by length need a Dataset, whose lengths are known: for other datasets do not "
         "set train_sampling_strategy and max_tokens_per_batch");
-  return std::make_shared<EpochBatches>(
-      lengths_of(*dataset.rows(), args.length_column_name, "input_ids"), cut(),
-      args.data_seed.value_or(args.seed));
+  return std::make_shared<EpochBatches>(lengths_of(*dataset.rows(), args.length_column_name), cut(),
+                                        args.data_seed.value_or(args.seed));
 }
 
 DataLoader<Inputs> LoaderRecipe::train_loader(const TrainerDataset& dataset,

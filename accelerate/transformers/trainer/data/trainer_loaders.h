@@ -53,10 +53,9 @@ struct LoaderRecipe {
 /// Returns `dataset` without the columns that the model does not take, if remove_unused_columns is
 /// set. Throws ConfigError when no column is left.
 [[nodiscard]] Dataset without_unused_columns(const Dataset& dataset, const LoaderRecipe& recipe);
-/// Returns the length of each row, from the column `column`, or, where it is missing, from the
-/// column `input`. Throws ConfigError where there is neither.
+/// Returns the length of each row, from the column `column`, or, where it is missing, from
+/// input_ids. Throws ConfigError where there is neither.
 [[nodiscard]] std::vector<std::int64_t> lengths_of(const Dataset& dataset,
-                                                   const std::string& column,
-                                                   const std::string& input);
+                                                   const std::string& column = "input_ids");
 
 }  // namespace accelerate::detail

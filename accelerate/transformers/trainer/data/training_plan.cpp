@@ -6,15 +6,10 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
-
-std::int64_t rounded_up(std::int64_t dividend, std::int64_t divisor) {
-  return dividend / divisor + (dividend % divisor > 0 ? 1 : 0);
-}
 
 // For a stream of unknown length: passes are begun until the steps are done.
 TrainingPlan plan_of_stream(const ResolvedArguments& args, TrainingPlan plan) {
@@ -37,11 +32,10 @@ BatchesOfRank batches_that_count(Accelerator& accelerator, const ResolvedArgumen
   return [&accelerator](std::int64_t mine) {
     const std::int64_t least = least_of_ranks(accelerator, mine);
     if (mine > least)
-      get_logger("accelerate.trainer")
-          .warning_once(
-              "accelerator_config.even_batches is false: an epoch ends where a rank has no batch "
-              "left. The last rows of its order, less than a step of all ranks, are not trained. "
-              "They are with even_batches = true");
+      trainer_logger().warning_once(
+          "accelerator_config.even_batches is false: an epoch ends where a rank has no batch "
+          "left. The last rows of its order, less than a step of all ranks, are not trained. "
+          "They are with even_batches = true");
     return least;
   };
 }
@@ -71,7 +65,7 @@ EpochSteps TrainingPlan::epoch(std::int64_t number) const {
                    .cut = cut};
   if (!batches_of) return steps;
   steps.batches = batches_of(number);
-  steps.updates = rounded_up(steps.batches, accumulation);
+  steps.updates = steps_of(steps.batches, accumulation);
   return steps;
 }
 
@@ -83,7 +77,7 @@ std::int64_t TrainingPlan::steps_before(std::int64_t number) const {
 }
 
 std::int64_t TrainingPlan::epochs_of(std::int64_t steps, std::int64_t first) const {
-  if (!batches_of) return rounded_up(steps, updates_per_epoch);
+  if (!batches_of) return steps_of(steps, updates_per_epoch);
   std::int64_t number = first;
   for (; steps > 0; ++number) steps -= epoch(number).updates;
   return number - first;
@@ -121,7 +115,7 @@ TrainingPlan plan_training(const ResolvedArguments& args, std::int64_t accumulat
                            : ", and accelerator_config.even_batches is false, so that each rank "
                              "needs a batch of its own"));
   plan.batches_per_epoch = *sizes.batches;
-  plan.updates_per_epoch = rounded_up(*sizes.batches, accumulation);
+  plan.updates_per_epoch = steps_of(*sizes.batches, accumulation);
   plan.num_examples = sizes.examples;
   plan_epochs(args, plan);
   plan.num_train_samples = args.max_steps > 0

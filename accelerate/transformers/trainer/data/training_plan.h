@@ -29,6 +29,11 @@ struct EpochSteps {
   }
 };
 
+/// Returns how many steps `batches` micro-batches make; the last one may have fewer.
+[[nodiscard]] inline std::int64_t steps_of(std::int64_t batches, std::int64_t accumulation) {
+  return batches / accumulation + (batches % accumulation > 0 ? 1 : 0);
+}
+
 /// Returns the micro-batches of one rank in an epoch. Empty: all epochs have equally many.
 using BatchesOfEpoch = std::function<std::int64_t(std::int64_t epoch)>;
 

@@ -22,11 +22,9 @@ std::string number(double value) {
   return text.data();
 }
 
-std::string model_name_of(const TrainerCore& core) {
-  const std::filesystem::path id = core.args.hub_model_id.empty()
-                                       ? std::filesystem::absolute(core.args.output_dir)
-                                       : std::filesystem::path(core.args.hub_model_id);
-  return id.lexically_normal().filename().string();
+std::string model_name_of(const ResolvedArguments& args) {
+  return args.hub_model_id.empty() ? args.output_name()
+                                   : std::filesystem::path(args.hub_model_id).filename().string();
 }
 
 // Returns "Accuracy" for "eval_accuracy"; empty for the loss and for what measures the machine.
@@ -139,7 +137,7 @@ std::string run_card(const TrainerCore& core) {
   ModelCard card;
   card.library_name = "transformers";
   card.tags = {"generated_from_trainer"};
-  card.model_name = model_name_of(core);
+  card.model_name = model_name_of(core.args);
   if (const auto* model = core.trained.model().pretrained()) {
     const auto base = model->config().get<std::string>("_name_or_path", "");
     if (is_repo_id(base)) card.base_models = {base};

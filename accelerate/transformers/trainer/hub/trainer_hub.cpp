@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/comm/objects.h"
@@ -21,11 +19,6 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kEndMessage = "End of training";
-
-const Logger& hub_logger() {
-  static const Logger instance = get_logger("accelerate.trainer");
-  return instance;
-}
 
 // Whether a checkpoint's file belongs to the training and not to the model.
 bool is_of_training(const std::string& name) {
@@ -61,7 +54,7 @@ TrainerHub::~TrainerHub() {
   try {
     wait();
   } catch (const std::exception& error) {
-    hub_logger().warning(error.what());
+    trainer_logger().warning(error.what());
   }
 }
 
@@ -73,17 +66,11 @@ HubOptions TrainerHub::hub_options() const {
   return options;
 }
 
-std::string TrainerHub::chosen_name() const {
-  if (!core_.args.hub_model_id.empty()) return core_.args.hub_model_id;
-  Path folder = std::filesystem::absolute(core_.args.output_dir).lexically_normal();
-  if (folder.filename().empty()) folder = folder.parent_path();
-  return folder.filename().string();
-}
-
 // The main process asks the hub, and all ranks learn the result.
 void TrainerHub::make_repository() {
   if (!core_.args.push_to_hub || !repo_id_.empty()) return;
-  const std::string name = chosen_name();
+  const auto& id = core_.args.hub_model_id;
+  const std::string name = id.empty() ? core_.args.output_name() : id;
   std::string found;
   on_main_process(core_.accelerator, [&] {
     try {
@@ -101,9 +88,7 @@ void TrainerHub::make_repository() {
 }
 
 bool TrainerHub::is_busy() const {
-  return std::ranges::any_of(pending_, [](const Pending& pending) {
-    return pending.done.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-  });
+  return !std::ranges::all_of(pending_, &Pending::is_done);
 }
 
 Path TrainerHub::new_staging() {
@@ -134,17 +119,14 @@ void TrainerHub::push_checkpoint(const Path& folder) {
   try {
     stage_checkpoint(folder);
   } catch (const std::exception& error) {
-    hub_logger().warning(folder.string() + " is complete, and cannot be pushed to " + repo_id_ +
-                         ": " + describe(error) + ". The training goes on");
+    trainer_logger().warning(folder.string() + " is complete, and cannot be pushed to " + repo_id_ +
+                             ": " + describe(error) + ". The training continues");
   }
 }
 
 void TrainerHub::stage_checkpoint(const Path& folder) {
-  for (auto& pending : std::exchange(pending_, {})) {
-    const bool is_done =
-        pending.done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    is_done ? settle(pending) : pending_.push_back(std::move(pending));
-  }
+  for (auto& pending : std::exchange(pending_, {}))
+    pending.is_done() ? settle(pending) : pending_.push_back(std::move(pending));
   const auto strategy = static_cast<HubStrategy>(core_.args.hub_strategy);
   const std::string message = progress_message(core_.args, core_.record.state);
   const Path model = new_staging();
@@ -163,9 +145,9 @@ void TrainerHub::settle(Pending& pending) {
   try {
     (void)pending.done.get();
   } catch (const std::exception& error) {
-    hub_logger().warning("a push to " + repo_id_ + " failed: " + describe(error) +
-                         ". Its checkpoint is complete in " + core_.args.output_dir +
-                         ", and the next push sends the model as it is then");
+    trainer_logger().warning("a push to " + repo_id_ + " failed: " + describe(error) +
+                             ". Its checkpoint is complete in " + core_.args.output_dir +
+                             ", and the next push sends the model as it is then");
   }
   std::error_code ignored;
   std::filesystem::remove_all(pending.staging, ignored);
@@ -181,8 +163,8 @@ void TrainerHub::push_at_end() {
   try {
     (void)push(kEndMessage);
   } catch (const std::exception& error) {
-    hub_logger().warning("the training is complete, and its model was not pushed to " + repo_id_ +
-                         ": " + describe(error) + ". " + how_to_push());
+    trainer_logger().warning("the training is complete, and its model was not pushed to " +
+                             repo_id_ + ": " + describe(error) + ". " + how_to_push());
   }
 }
 

@@ -1,6 +1,7 @@
 // Pushes a Trainer's model to the hub, in the background while it trains.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <optional>
@@ -47,9 +48,11 @@ class TrainerHub {
   struct Pending {
     std::filesystem::path staging;
     std::future<CommitInfo> done;
+    [[nodiscard]] bool is_done() const {
+      return done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    }
   };
 
-  [[nodiscard]] std::string chosen_name() const;
   [[nodiscard]] HubOptions hub_options() const;
   [[nodiscard]] bool is_busy() const;
   [[nodiscard]] std::filesystem::path new_staging();

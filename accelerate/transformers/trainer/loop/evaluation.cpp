@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/transformers/trainer/callbacks/speed.h"
@@ -281,7 +280,7 @@ LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::strin
     auto result = run_evaluation(core, dataset, {.prefix = of_set});
     if (!result.has_labels) {
       const std::string where = sets.empty() ? name_of_eval_set(name) : "the evaluation set";
-      get_logger("accelerate.trainer").warning_once(lack_of_labels(core, dataset, where));
+      trainer_logger().warning_once(lack_of_labels(core, dataset, where));
     }
     const LogValues metrics = core.record.log(std::move(result.metrics));
     core.record.call(&TrainerCallback::on_evaluate, metrics);

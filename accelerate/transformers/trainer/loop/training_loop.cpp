@@ -12,8 +12,6 @@
 #include <numeric>
 #include <utility>
 
-#include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/transformers/trainer/callbacks/best_metric.h"
 #include "accelerate/transformers/trainer/callbacks/speed.h"
 #include "accelerate/transformers/trainer/loop/evaluation.h"
@@ -24,11 +22,6 @@
 
 namespace accelerate::detail {
 namespace {
-
-const Logger& loop_logger() {
-  static const Logger instance = get_logger("accelerate.trainer");
-  return instance;
-}
 
 // Counts the tokens of a batch; `counted` says which tokens count.
 double input_tokens(const Inputs& batch, CountedTokens counted) {
@@ -168,10 +161,10 @@ void TrainingLoop::run_epoch(const Resumed& at) {
   }
   if (stop_signal_ != 0) return;  // A resumed training ends the epoch.
   if (updates == 0 && !is_stopping()) {
-    loop_logger().warning("the training dataset gave no batch in epoch " +
-                          std::to_string(at.epoch) + ": the training ends at step " +
-                          std::to_string(core_.record.state.global_step) + " of " +
-                          std::to_string(plan_.max_steps));
+    trainer_logger().warning("the training dataset gave no batch in epoch " +
+                             std::to_string(at.epoch) + ": the training ends at step " +
+                             std::to_string(core_.record.state.global_step) + " of " +
+                             std::to_string(plan_.max_steps));
     core_.record.control.should_training_stop = true;
   }
   end_epoch();

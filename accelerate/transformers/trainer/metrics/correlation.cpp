@@ -117,7 +117,7 @@ Metrics Pearson::compute(Communicator& communicator) const {
         gathered.const_data_ptr<double>() + at, Moments::kNumbers)));
   detail::require_samples(static_cast<std::int64_t>(all.count()), name_);
   if (all.count() < 2)
-    throw UsageError("there is no " + name_ + " of a single row; it takes two or more");
+    throw UsageError(name_ + " needs two rows or more, and the evaluation set has a single row");
   return {{name_, all.correlation()}};
 }
 
