@@ -59,6 +59,8 @@ void with_whole_model(const ModelCore& core, const char* call,
 void tell_divided(const std::shared_ptr<ModelCore>& core);
 }  // namespace detail
 
+struct OpenWindow;
+
 struct Accelerator::Impl {
   using Models = std::vector<std::shared_ptr<detail::ModelCore>>;
   using Optimizers = std::vector<AcceleratedOptimizer>;
@@ -88,12 +90,15 @@ struct Accelerator::Impl {
   /// Returns the live loaders, for checkpoints and for calls that change all loaders.
   [[nodiscard]] std::vector<detail::LoaderPlan> live_loaders();
 
-  /// Returns all that save_state() saves; see Checkpointing::Describe. An empty manifest means that
-  /// the training is being saved, not loaded.
-  [[nodiscard]] TrainingState training_state(const Manifest& manifest);
+  /// Returns all that save_state() saves, and all that load_state() loads from the checkpoint of
+  /// `manifest`.
+  [[nodiscard]] TrainingState training_to_save();
+  [[nodiscard]] TrainingState training_to_load(const Manifest& manifest);
+  /// Returns what both have in common.
+  [[nodiscard]] TrainingState prepared_training();
   [[nodiscard]] StatePart progress_part();
   void load_progress(std::int64_t step, std::optional<std::int64_t> iteration);
-  void add_window(const Manifest& manifest, const ParameterNames& names, TrainingState& training);
+  [[nodiscard]] OpenWindow open_window();
 
   /// Checks all that is given to prepare() before any of it changes. Throws UsageError and
   /// ConfigError for what the calls that follow would refuse after they have changed a part.

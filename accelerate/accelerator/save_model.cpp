@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "accelerate/accelerator/accelerator_impl.h"
-#include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/planned_files.h"
+#include "accelerate/checkpoint/rank_phases.h"
 #include "accelerate/checkpoint/shard_collector.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/comm/announced_call.h"

@@ -98,11 +98,10 @@ void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int6
   if (iteration) checkpointing.set_iteration(*iteration);
 }
 
-void Accelerator::Impl::add_window(const Manifest& manifest, const ParameterNames& names,
-                                   TrainingState& training) {
+OpenWindow Accelerator::Impl::open_window() {
   const auto live = live_models();
   OpenWindow window{.parameters = {},
-                    .names = names,
+                    .names = parameter_names(live),
                     .items = items,
                     .rank = state.process_index(),
                     .num_ranks = state.num_processes()};
@@ -110,20 +109,32 @@ void Accelerator::Impl::add_window(const Manifest& manifest, const ParameterName
     std::ranges::move(model->parameters(), std::back_inserter(window.parameters));
     window.is_sharded = window.is_sharded || model->parallel().parts->is_sharded();
   }
-  if (const bool saving = manifest.files.empty(); saving) {
-    if (!gradient_state->sync_gradients) training.parts.push_back(part_to_save(window));
-  } else {
-    std::ranges::move(parts_to_load(window, manifest), std::back_inserter(training.parts));
-  }
+  return window;
 }
 
-TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
+TrainingState Accelerator::Impl::training_to_save() {
+  require_equal_updates(live_models());
+  TrainingState training = prepared_training();
+  training.saves = fsdp && fsdp->state_dict_type == StateDictType::FULL_STATE_DICT
+                       ? SpreadTensors::whole
+                       : SpreadTensors::in_shards;
+  training.parts.push_back(random_states_part(state.process_index()));
+  if (!gradient_state->sync_gradients) training.parts.push_back(part_to_save(open_window()));
+  return training;
+}
+
+TrainingState Accelerator::Impl::training_to_load(const Manifest& manifest) {
+  TrainingState training = prepared_training();
+  training.parts.push_back(random_states_part(state.process_index(), manifest));
+  std::ranges::move(parts_to_load(open_window(), manifest), std::back_inserter(training.parts));
+  return training;
+}
+
+TrainingState Accelerator::Impl::prepared_training() {
   TrainingState training;
   const auto live = live_models();
-  if (const bool saving = manifest.files.empty(); saving) require_equal_updates(live);
   for (std::size_t i = 0; i < live.size(); ++i)
     training.models.push_back(detail::model_part(*live[i], stem_of("model", i)));
-  training.whole = fsdp && fsdp->state_dict_type == StateDictType::FULL_STATE_DICT;
 
   const auto add = [&training](const char* kind, const auto& objects) {
     std::size_t i = 0;
@@ -141,8 +152,6 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
   if (scaler) training.parts.push_back(part_of("scaler", scaler));
   add("custom_checkpoint", checkpointing.objects());
   training.parts.push_back(progress_part());
-  training.parts.push_back(random_states_part(manifest, state.process_index()));
-  add_window(manifest, names, training);
   return training;
 }
 
@@ -150,8 +159,7 @@ std::filesystem::path Accelerator::save_state(const std::filesystem::path& outpu
                                               const SaveStateOptions& options) {
   impl_->require_prepared_something("save_state()");
   return impl_->checkpointing.save(
-      output_dir, options,
-      [this](const Manifest& manifest) { return impl_->training_state(manifest); }, communicator());
+      output_dir, options, [this] { return impl_->training_to_save(); }, communicator());
 }
 
 std::filesystem::path Accelerator::load_state(const std::filesystem::path& input_dir,
@@ -160,7 +168,7 @@ std::filesystem::path Accelerator::load_state(const std::filesystem::path& input
   return impl_->checkpointing.load(
       input_dir, options,
       [&, this](const Manifest& manifest) {
-        TrainingState training = impl_->training_state(manifest);
+        TrainingState training = impl_->training_to_load(manifest);
         if (!options.loaders) leave_loaders(training);
         return training;
       },

@@ -1,4 +1,4 @@
-// Saves while the training goes on: its memory, its thread, its group of ranks.
+// Saves while the training continues: its memory, its thread, its group of ranks.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace accelerate {
 
 // Memory into which the state of a training is copied, so that it can be written while the training
-// goes on.
+// continues.
 
 /// Keeps its memory from copy to copy: fresh pages would cost more than the copy itself.
 class Staging {
@@ -60,7 +60,7 @@ class BackgroundSave {
   /// the save, once. A rank that was lost meanwhile is a CheckpointError. Local.
   void wait();
   /// As wait(), before the next operation on `ranks`. If `ranks` was renewed since the save began,
-  /// the error is logged, not thrown: one rank alone may have it, and all must go on together.
+  /// the error is logged, not thrown: one rank alone may have it, and all must continue together.
   void wait_before(const Communicator& ranks);
   /// As wait_before(), and frees the memory of the copy.
   void release(const Communicator& ranks);

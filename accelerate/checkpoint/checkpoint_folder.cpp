@@ -1,7 +1,5 @@
 #include "accelerate/checkpoint/checkpoint_folder.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -16,8 +14,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/byte_progress.h"
-#include "accelerate/checkpoint/python/python_state.h"
-#include "accelerate/comm/objects.h"
+#include "accelerate/checkpoint/python/python_folder.h"
 
 namespace accelerate {
 namespace {
@@ -49,71 +46,6 @@ bool is_temporary_name(const std::string& name) {
 // Every save removes the folders with such names.
 Path temporary_in(const Path& directory) {
   return directory / (kTemporary + random_name());
-}
-
-// What a rank reports at the end of a phase.
-struct Report {
-  std::string error;  // Empty on success.
-  std::vector<ManifestFile> files;
-  int leader = 0;                 // Of the ranks that share its disk.
-  std::vector<std::string> said;  // Names; the phase decides of what.
-};
-
-void to_json(nlohmann::json& json, const Report& report) {
-  json = {{"error", report.error},
-          {"files", nlohmann::json::array()},
-          {"leader", report.leader},
-          {"said", report.said}};
-  for (const auto& file : report.files)
-    json["files"].push_back({file.name, file.size_bytes, file.checksum});
-}
-
-void from_json(const nlohmann::json& json, Report& report) {
-  json.at("error").get_to(report.error);
-  json.at("leader").get_to(report.leader);
-  json.at("said").get_to(report.said);
-  for (const auto& file : json.at("files"))
-    report.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
-                            file.at(2).get<std::uint64_t>()});
-}
-
-// Rethrows this rank's failure as the type its peers throw: a CheckpointError with the text `told`,
-// which they were told. UsageError and CommError keep their types.
-[[noreturn]] void rethrow(const std::exception_ptr& failure, const std::string& told) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const CheckpointError&) {
-    throw;
-  } catch (const CommError&) {
-    throw;
-  } catch (const UsageError&) {
-    throw;
-  } catch (...) {
-    throw CheckpointError(told);
-  }
-}
-
-// Runs `phase` on this rank and learns how it went on all ranks. Returns their reports, or throws
-// on every rank if one failed. [collective]
-std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Report&)>& phase) {
-  Report mine;
-  std::exception_ptr failure;
-  try {
-    phase(mine);
-  } catch (const std::exception& error) {
-    failure = std::current_exception();
-    mine.error = describe(error);
-  } catch (...) {
-    failure = std::current_exception();
-    mine.error = "an exception that is not a std::exception was thrown";
-  }
-  auto reports = gather_object(ranks, mine);
-  if (failure) rethrow(failure, mine.error);
-  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-    if (!reports[rank].error.empty())
-      throw CheckpointError("rank " + std::to_string(rank) + " failed: " + reports[rank].error);
-  }
-  return reports;
 }
 
 // Removes what interrupted saves left in `directory`. The caller holds the lock.
@@ -219,9 +151,9 @@ std::vector<CheckedCheckpoint> candidates_for(FileSystem& files, const Path& fol
 
 // Returns the first candidate whose save every rank has, by the names in `reports`.
 CheckedCheckpoint of_common_save(const std::vector<CheckedCheckpoint>& candidates,
-                                 const std::vector<Report>& reports) {
+                                 const std::vector<PhaseReport>& reports) {
   for (const auto& save : reports.front().said) {
-    const auto has = [&](const Report& report) {
+    const auto has = [&](const PhaseReport& report) {
       return std::ranges::find(report.said, save) != report.said.end();
     };
     if (!std::ranges::all_of(reports, has)) continue;
@@ -233,7 +165,7 @@ CheckedCheckpoint of_common_save(const std::vector<CheckedCheckpoint>& candidate
 }
 
 // Returns which files this rank checks: the ranks of a disk divide its files among themselves.
-FaultSearch share_of(int rank, const std::vector<Report>& reports) {
+FaultSearch share_of(int rank, const std::vector<PhaseReport>& reports) {
   FaultSearch share{.first = 0, .stride = 0};
   const int leader = reports[static_cast<std::size_t>(rank)].leader;
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -269,7 +201,7 @@ class PendingCheckpoint::Save {
   }
 
   /// Takes the files that ranks of this disk reported into the manifest, and writes it.
-  void complete(const std::vector<Report>& reports, int leader) {
+  void complete(const std::vector<PhaseReport>& reports, int leader) {
     Manifest manifest{.num_processes = static_cast<int>(reports.size()), .files = {}};
     for (std::size_t rank = 0; rank < reports.size(); ++rank) {
       if (reports[rank].leader != leader) continue;
@@ -319,17 +251,13 @@ class PendingCheckpoint::Save {
   std::unique_ptr<FolderLock> lock_;
 };
 
-void on_all_ranks(Communicator& ranks, const std::function<void()>& phase) {
-  in_phase(ranks, [&](Report&) { phase(); });
-}
-
 PendingCheckpoint::PendingCheckpoint(FileSystem& files, Communicator& ranks, const Path& folder,
                                      const CheckpointDisk& disk)
     : leader_(disk.leader),
       folder_(folder),
       save_(std::make_unique<Save>(files, folder, disk.replaces)) {
   saving(folder_, [&] {
-    const auto reports = in_phase(ranks, [&](Report& mine) {
+    const auto reports = in_phase(ranks, [&](PhaseReport& mine) {
       if (ranks.rank() == leader_) save_->begin();
       mine.said = {save_->temporary().string()};
     });
@@ -348,15 +276,15 @@ void PendingCheckpoint::prepare(Communicator& ranks, const std::function<void()>
 void PendingCheckpoint::complete(Communicator& ranks, const WriteFiles& write) {
   const bool leads = ranks.rank() == leader_;
   saving(folder_, [&] {
-    const auto reports = in_phase(ranks, [&](Report& mine) {
+    const auto reports = in_phase(ranks, [&](PhaseReport& mine) {
       mine.files = write(temporary_);
       mine.leader = leader_;
       mine.said = {random_name()};
     });
-    in_phase(ranks, [&](Report&) {
+    in_phase(ranks, [&](PhaseReport&) {
       if (leads) save_->complete(reports, leader_);
     });
-    in_phase(ranks, [&](Report&) {
+    in_phase(ranks, [&](PhaseReport&) {
       if (leads) save_->put_in_place();
     });
     if (leads) save_->forget_replaced();
@@ -371,13 +299,13 @@ void save_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder,
 CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder,
                                    int leader) {
   std::vector<CheckedCheckpoint> candidates;
-  const auto reports = in_phase(ranks, [&](Report& mine) {
+  const auto reports = in_phase(ranks, [&](PhaseReport& mine) {
     candidates = candidates_for(files, folder);
     mine.leader = leader;
     for (const auto& candidate : candidates) mine.said.push_back(candidate.manifest.save);
   });
   const auto checked = of_common_save(candidates, reports);  // Alike on all ranks, even its error.
-  in_phase(ranks, [&](Report&) {
+  in_phase(ranks, [&](PhaseReport&) {
     FaultSearch search = share_of(ranks.rank(), reports);
     ByteProgress progress(
         {.description = "checking the state", .total_bytes = bytes_of(checked.manifest, search)});
@@ -410,22 +338,6 @@ void remove_checkpoint(FileSystem& files, const Path& folder, Replaces replaces)
   const Path temporary = temporary_in(folder.parent_path());
   files.rename(folder, temporary);
   files.remove_tree(temporary);
-}
-
-std::vector<NumberedCheckpoint> numbered_checkpoints(FileSystem& files, const Path& directory) {
-  constexpr std::string_view kPrefix = "checkpoint_";
-  std::vector<NumberedCheckpoint> found;
-  if (files.status(directory).kind != FileKind::directory) return found;
-  for (const auto& name : files.list(directory)) {
-    if (!name.starts_with(kPrefix)) continue;
-    const auto digits = name.substr(kPrefix.size());
-    const auto number = parse_int(digits);
-    if (number && *number >= 0 && std::to_string(*number) == digits &&
-        files.status(directory / name).kind == FileKind::directory)
-      found.push_back({*number, directory / name});
-  }
-  std::ranges::sort(found, std::greater(), &NumberedCheckpoint::number);
-  return found;
 }
 
 }  // namespace accelerate

@@ -15,14 +15,11 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/rank_phases.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/formats/manifest.h"
 
 namespace accelerate {
-
-/// Runs `phase` on this rank and returns when all ranks have finished it. [collective] If it throws
-/// on one rank, every rank throws: that rank its error, its peers a CheckpointError about it.
-void on_all_ranks(Communicator& ranks, const std::function<void()>& phase);
 
 /// Writes this rank's files into the given folder, each synced, under names that no other rank
 /// uses. See write_planned.
@@ -102,14 +99,5 @@ void restore_put_aside(FileSystem& files, const std::filesystem::path& directory
 /// deletes what a killed removal leaves. Throws as check_replaceable does, and FileError.
 void remove_checkpoint(FileSystem& files, const std::filesystem::path& folder,
                        Replaces replaces = Replaces::own);
-
-struct NumberedCheckpoint {
-  std::int64_t number = 0;
-  std::filesystem::path folder;
-};
-/// Returns the folders `checkpoint_<n>` in `directory`, greatest n first. Returns none if
-/// `directory` does not exist.
-[[nodiscard]] std::vector<NumberedCheckpoint> numbered_checkpoints(
-    FileSystem& files, const std::filesystem::path& directory);
 
 }  // namespace accelerate

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <iterator>
 #include <optional>
+#include <ranges>
 #include <utility>
+#include <variant>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/byte_progress.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/python/python_state.h"
-#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/formats/shards/shard_files.h"
@@ -23,6 +23,8 @@ namespace accelerate::detail {
 namespace {
 
 using Path = std::filesystem::path;
+
+constexpr const char* kNumberedPrefix = "checkpoint_";
 
 const Logger& checkpoint_log() {
   static const Logger instance = get_logger("accelerate.checkpoint");
@@ -33,13 +35,8 @@ FileSystem& files() {
   return real_file_system();
 }
 
-// A state that can be loaded: a checkpoint of ours that was checked, or a folder of Python
-// Accelerate.
-struct Loadable {
-  Path folder;
-  Manifest manifest;
-  bool of_python = false;
-};
+// A state that can be loaded: a checkpoint of ours that was checked, or a folder that Python wrote.
+using SavedState = std::variant<CheckedCheckpoint, PythonState>;
 
 bool may_be_removed(const Path& folder) {
   try {
@@ -95,7 +92,7 @@ std::string text_of(const SaveStateOptions& options) {
 void require_same_options(const std::vector<std::string>& asked) {
   const auto other = std::ranges::find_if(asked, [&](const auto& one) { return one != asked[0]; });
   if (other == asked.end()) return;
-  throw UsageError("save_state() was asked for " + asked[0] + " on rank 0 and for " + *other +
+  throw UsageError("save_state() was called with " + asked[0] + " on rank 0 and with " + *other +
                    " on rank " + std::to_string(other - asked.begin()) +
                    ": give all ranks the same options");
 }
@@ -119,33 +116,35 @@ void refuse_shards_on_several_disks(const SaveStateOptions& options,
 void refuse_whole_shards(const SaveStateOptions& options) {
   if (!options.sharded || !options.whole_models) return;
   throw UsageError(
-      "save_state() was asked for shards and for whole models: leave one of the two out");
+      "save_state() was given both sharded and whole_models: leave one of the two out");
 }
 
-// Moves the files of models out of `planned`.
-std::vector<PlannedFile> take_models(std::vector<PlannedFile>& planned) {
-  const auto others = std::ranges::stable_partition(planned, &PlannedFile::is_model);
-  std::vector<PlannedFile> models(std::make_move_iterator(planned.begin()),
-                                  std::make_move_iterator(others.begin()));
-  planned.erase(planned.begin(), others.begin());
-  return models;
+// Rank 0 decides who wrote the folder: other ranks may not see all of its files.
+SavedState find_state(const Path& folder, Communicator& ranks, int disk_leader) {
+  bool by_python = false;
+  on_all_ranks(ranks, [&] {
+    by_python = ranks.rank() == 0 && writer_of(files(), folder) != StateWriter::this_library;
+  });
+  if (!broadcast_object(ranks, by_python))
+    return check_checkpoint(files(), ranks, folder, disk_leader);
+  PythonState found;
+  on_all_ranks(ranks, [&] { found = list_python_state(files(), folder); });
+  return found;
 }
 
-void append(std::vector<PlannedFile>& planned, std::vector<PlannedFile> more) {
-  planned.insert(planned.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
+const Path& folder_of(const SavedState& saved) {
+  return std::visit([](const auto& state) -> const Path& { return state.folder; }, saved);
 }
 
-Loadable find_state(const Path& folder, Communicator& ranks, int disk_leader) {
-  bool of_python = false;
-  on_all_ranks(ranks, [&] { of_python = ranks.rank() == 0 && is_python_state(files(), folder); });
-  if (broadcast_object(ranks, of_python)) {
-    Loadable found{folder, {}, true};
-    on_all_ranks(ranks, [&] { found.manifest = python_state_manifest(files(), folder); });
-    return found;
-  }
-  auto [place, manifest] = check_checkpoint(files(), ranks, folder, disk_leader);
-  return {std::move(place), std::move(manifest)};
+const Manifest& manifest_of(const SavedState& saved) {
+  return std::visit([](const auto& state) -> const Manifest& { return state.manifest; }, saved);
+}
+
+CheckedTraining read_state(const SavedState& saved, const TrainingState& training,
+                           LoadScope scope) {
+  if (const auto* python = std::get_if<PythonState>(&saved))
+    return read_python_state(files(), *python, training, scope);
+  return read_training_state(files(), std::get<CheckedCheckpoint>(saved), training, scope);
 }
 
 }  // namespace
@@ -200,7 +199,7 @@ Path Checkpointing::folder_to_save(const Path& output_dir) const {
 }
 
 Path Checkpointing::numbered(std::int64_t number) const {
-  return std::filesystem::absolute(checkpoints() / ("checkpoint_" + std::to_string(number)))
+  return std::filesystem::absolute(checkpoints() / (kNumberedPrefix + std::to_string(number)))
       .lexically_normal();
 }
 
@@ -228,12 +227,12 @@ Path Checkpointing::new_folder(const Path& output_dir, const SaveStateOptions& o
 }
 
 Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options,
-                         const Describe& describe, Communicator& ranks) {
+                         const DescribeToSave& describe, Communicator& ranks) {
   const AnnouncedCall call("save_state()");
   background_.wait_before(ranks);
   require_agreement(ranks, "save_state()", "this training");
   const Path folder = new_folder(output_dir, options, ranks);
-  TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
+  TrainingState training = describe();
   if (options.only_models) training.parts.clear();
   if (config_.save_on_each_node) refuse_shards_on_several_disks(options, training);
   checkpoint_log().info("saving the state in " + folder.string());
@@ -256,51 +255,48 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
 }
 
 // Plans what this rank writes. An asynchronous save gets copies of the tensors.
-Checkpointing::Plan Checkpointing::plan(PendingCheckpoint& checkpoint,
-                                        const SaveStateOptions& options,
-                                        const TrainingState& training, Communicator& ranks) {
-  const bool parts = training.is_sharded();
-  const bool whole = parts && training.whole && !options.sharded;
-  const bool whole_models = parts && !whole && options.whole_models;
-  Plan plan;
-  std::vector<PlannedFile> models;
-  std::optional<ShardedPlan> shards;
+SavePlan Checkpointing::plan(PendingCheckpoint& checkpoint, const SaveStateOptions& options,
+                             const TrainingState& training, Communicator& ranks) {
+  const SaveLayout layout = layout_of(options, training);
+  const bool writes_common = layout != SaveLayout::by_leaders || leads(ranks);
+  std::optional<SavePlan> plan;
   checkpoint.prepare(ranks, [&] {
     run(save_hooks_, checkpoint.temporary());
     check_names_of_hooks(checkpoint.temporary());
-    plan.files = plan_training_state(training, options.sharded || parts || leads(ranks));
-    if (whole_models) models = take_models(plan.files);
-    if (!whole && (options.sharded || parts)) shards.emplace(std::move(plan.files));
+    plan.emplace(layout, plan_training_state(
+                             training, writes_common ? RankFiles::own_and_common : RankFiles::own));
   });
-  if (shards) shards->agree(ranks);
-  if (whole) plan.collector = plan_whole(plan.files, ranks);
-  if (whole_models) plan.collector = plan_whole(models, ranks);
-  if (!shards && !options.asynchronous) return plan;
-  checkpoint.prepare(ranks, [&] {
-    if (shards) plan.files = shards->share();
-    append(plan.files, std::move(models));
-    const auto copy = [&] { plan.files = background_.copy(std::move(plan.files)); };
-    if (options.asynchronous) plan.collector ? plan.collector->together(copy) : copy();
-  });
-  if (options.asynchronous) plan.collector = nullptr;  // All has been fetched.
-  return plan;
+  plan->agree(ranks);
+  const auto finish = [&] {
+    plan->divide();
+    if (options.asynchronous)
+      plan->copy([this](auto planned) { return background_.copy(std::move(planned)); });
+  };
+  // Otherwise it cannot fail, and the ranks need not wait for each other.
+  if (options.asynchronous || plan->has_shards())
+    checkpoint.prepare(ranks, finish);
+  else
+    finish();
+  return std::move(*plan);
 }
 
 // Runs on another thread if the save is asynchronous, so it must not touch anything that changes.
-void Checkpointing::complete(PendingCheckpoint& checkpoint, const Plan& plan, std::int64_t number,
-                             Communicator& ranks) const {
+void Checkpointing::complete(PendingCheckpoint& checkpoint, const SavePlan& plan,
+                             std::int64_t number, Communicator& ranks) const {
   const AnnouncedCall call("save_state()");
   checkpoint.complete(ranks, [&](const Path& temporary) {
     ByteProgress progress(
-        {.description = "saving the state", .total_bytes = planned_bytes(plan.files)});
+        {.description = "saving the state", .total_bytes = planned_bytes(plan.files())});
     std::vector<ManifestFile> written;
-    const auto write = [&] {
-      written = write_planned(files(), temporary, plan.files, std::ref(progress));
-    };
-    plan.collector ? plan.collector->together(write) : write();
+    plan.together(
+        [&] { written = write_planned(files(), temporary, plan.files(), std::ref(progress)); });
     return written;
   });
   if (config_.total_limit && leads(ranks)) prune(number);
+}
+
+std::vector<NumberedCheckpoint> Checkpointing::numbered_here() const {
+  return numbered_checkpoints(files(), checkpoints(), kNumberedPrefix);
 }
 
 // Keeps the checkpoint that was just saved, and the checkpoints with the greatest numbers. A folder
@@ -308,27 +304,28 @@ void Checkpointing::complete(PendingCheckpoint& checkpoint, const Plan& plan, st
 // old checkpoint does not end the training.
 void Checkpointing::prune(std::int64_t saved) const {
   try {
-    std::int64_t kept = 1;
-    for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints())) {
+    auto all = numbered_here();
+    for (const auto& [number, folder] : all | std::views::reverse)
       if (number > saved)
         checkpoint_log().warning(folder.string() +
                                  " is there: load_state() takes it for newer than " +
                                  numbered(saved).filename().string());
-      if (number == saved || !may_be_removed(folder) || ++kept <= *config_.total_limit) continue;
-      remove_checkpoint(files(), folder);
-    }
+    std::erase_if(
+        all, [&](const auto& one) { return one.number != saved && !may_be_removed(one.folder); });
+    std::ranges::stable_partition(all, [&](const auto& one) { return one.number != saved; });
+    const auto old = beyond_limit(std::move(all), *config_.total_limit);
+    for (const auto& one : old | std::views::reverse) remove_checkpoint(files(), one.folder);
   } catch (const Error& error) {
     checkpoint_log().warning("an old checkpoint stays: " + accelerate::describe(error));
   }
 }
 
-// Returns the numbers of the checkpoints on each disk, greatest first.
+// Returns the numbers of the checkpoints on each disk, lowest first.
 std::vector<std::vector<std::int64_t>> Checkpointing::numbers_on_disks(Communicator& ranks) const {
   std::vector<std::int64_t> mine;
   on_all_ranks(ranks, [&] {
     if (!leads(ranks)) return;
-    for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints()))
-      mine.push_back(number);
+    for (const auto& [number, folder] : numbered_here()) mine.push_back(number);
   });
   using Found = std::pair<bool, std::vector<std::int64_t>>;
   std::vector<std::vector<std::int64_t>> disks;
@@ -341,11 +338,11 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
   if (!config_.automatic_checkpoint_naming)
     throw UsageError("load_state() needs a folder, or project_config.automatic_checkpoint_naming");
   const auto candidates = common_to_all(numbers_on_disks(ranks));
-  for (const auto number : candidates) {
+  for (const auto number : candidates | std::views::reverse) {
     const Path candidate = numbered(number);
     if (!options.skip_damaged) return candidate;
     try {
-      return find_state(candidate, ranks, disk_leader_).folder;
+      return folder_of(find_state(candidate, ranks, disk_leader_));
     } catch (const CheckpointError& error) {
       checkpoint_log().warning("left out: " + accelerate::describe(error));
     }
@@ -355,23 +352,23 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
 }
 
 Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
-                         const Describe& describe, Communicator& ranks) {
+                         const DescribeToLoad& describe, Communicator& ranks) {
   const AnnouncedCall call("load_state()");
   background_.wait_before(ranks);
   require_agreement(ranks, "load_state()", "this training");
   Path folder = input_dir.empty() ? find_newest(options, ranks)
                                   : std::filesystem::absolute(input_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();
-  const Loadable found = find_state(folder, ranks, disk_leader_);
-  checkpoint_log().info("loading the state in " + found.folder.string());
+  const SavedState found = find_state(folder, ranks, disk_leader_);
+  folder = folder_of(found);
+  checkpoint_log().info("loading the state in " + folder.string());
   std::optional<CheckedTraining> checked;
   on_all_ranks(ranks, [&] {
-    run(load_hooks_, found.folder);
-    const auto read = found.of_python ? read_python_state : read_training_state;
-    TrainingState training = describe(found.manifest);
-    training.only_models = options.only_models;
+    run(load_hooks_, folder);
+    TrainingState training = describe(manifest_of(found));
     if (options.only_models) training.parts.clear();
-    checked = read(files(), found.folder, found.manifest, training);
+    checked = read_state(found, training,
+                         options.only_models ? LoadScope::models : LoadScope::everything);
   });
   checked->load_what_may_refuse([&](const auto& step) { on_all_ranks(ranks, step); });
   on_all_ranks(ranks, [&] { checked->load_the_rest(); });
@@ -380,9 +377,9 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
     // Also beyond a damaged checkpoint that was skipped, and beyond checkpoints newer than this
     // one.
     for (const auto& numbers : numbers_on_disks(ranks))
-      if (!numbers.empty()) iteration_ = std::max(iteration_, numbers.front() + 1);
+      if (!numbers.empty()) iteration_ = std::max(iteration_, numbers.back() + 1);
   }
-  return found.folder;
+  return folder;
 }
 
 }  // namespace accelerate::detail

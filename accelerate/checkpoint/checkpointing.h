@@ -11,7 +11,8 @@
 #include "accelerate/checkpoint/background_save.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/checkpointable.h"
-#include "accelerate/checkpoint/shard_collector.h"
+#include "accelerate/checkpoint/numbered_checkpoints.h"
+#include "accelerate/checkpoint/save_plan.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/state/project_configuration.h"
@@ -21,9 +22,11 @@ namespace accelerate::detail {
 
 class Checkpointing {
  public:
-  /// Describes the training for `manifest`: a checkpoint of another number of ranks holds other
-  /// files of ranks.
-  using Describe = std::function<TrainingState(const Manifest& manifest)>;
+  /// Describes the training as it is saved now.
+  using DescribeToSave = std::function<TrainingState()>;
+  /// Describes what the checkpoint of `manifest` has of the training: a checkpoint of another
+  /// number of ranks holds other files of ranks.
+  using DescribeToLoad = std::function<TrainingState(const Manifest& manifest)>;
 
   /// `disk_leader`: the lowest of the ranks that share this rank's disk; see PendingCheckpoint.
   Checkpointing(std::filesystem::path project_dir, const ProjectConfiguration& config,
@@ -31,10 +34,10 @@ class Checkpointing {
 
   /// See Accelerator::save_state and load_state. [collective]
   std::filesystem::path save(const std::filesystem::path& output_dir,
-                             const SaveStateOptions& options, const Describe& describe,
+                             const SaveStateOptions& options, const DescribeToSave& describe,
                              Communicator& ranks);
   std::filesystem::path load(const std::filesystem::path& input_dir,
-                             const LoadStateOptions& options, const Describe& describe,
+                             const LoadStateOptions& options, const DescribeToLoad& describe,
                              Communicator& ranks);
 
   /// See Accelerator::wait_for_save.
@@ -66,20 +69,15 @@ class Checkpointing {
   [[nodiscard]] std::filesystem::path new_folder(const std::filesystem::path& output_dir,
                                                  const SaveStateOptions& options,
                                                  Communicator& ranks) const;
-  /// What this rank writes, and the collector by which rank 0 fetches tensors that it has only
-  /// parts of. `collector` may be null.
-  struct Plan {
-    std::vector<PlannedFile> files;
-    std::shared_ptr<ShardCollector> collector;
-  };
-  [[nodiscard]] Plan plan(PendingCheckpoint& checkpoint, const SaveStateOptions& options,
-                          const TrainingState& training, Communicator& ranks);
-  void complete(PendingCheckpoint& checkpoint, const Plan& plan, std::int64_t number,
+  [[nodiscard]] SavePlan plan(PendingCheckpoint& checkpoint, const SaveStateOptions& options,
+                              const TrainingState& training, Communicator& ranks);
+  void complete(PendingCheckpoint& checkpoint, const SavePlan& plan, std::int64_t number,
                 Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path folder_to_save(const std::filesystem::path& output_dir) const;
   [[nodiscard]] std::filesystem::path find_newest(const LoadStateOptions& options,
                                                   Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path checkpoints() const { return project_dir_ / "checkpoints"; }
+  [[nodiscard]] std::vector<NumberedCheckpoint> numbered_here() const;
   void prune(std::int64_t saved) const;
   [[nodiscard]] std::filesystem::path numbered(std::int64_t number) const;
   [[nodiscard]] std::vector<std::vector<std::int64_t>> numbers_on_disks(Communicator& ranks) const;

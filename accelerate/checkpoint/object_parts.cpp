@@ -73,12 +73,15 @@ StatePart part_of(std::string stem, const detail::CheckpointedObject& object) {
           }};
 }
 
-StatePart random_states_part(const Manifest& manifest, int rank) {
-  if (manifest.has_rank(rank))
-    return {.stem = "random_states_" + std::to_string(rank),
-            .every_rank = true,
-            .state_dict = rng_state,
-            .check = check_rng_state};
+StatePart random_states_part(int rank) {
+  return {.stem = "random_states_" + std::to_string(rank),
+          .every_rank = true,
+          .state_dict = rng_state,
+          .check = check_rng_state};
+}
+
+StatePart random_states_part(int rank, const Manifest& manifest) {
+  if (manifest.has_rank(rank)) return random_states_part(rank);
   return {.stem = "random_states_" +
                   std::to_string(manifest.ranks.empty() ? 0 : manifest.ranks.front()),
           .every_rank = false,

@@ -32,8 +32,11 @@ struct OptimizerPart {
 [[nodiscard]] StatePart part_of(std::string stem, const std::shared_ptr<GradScaler>& scaler);
 [[nodiscard]] StatePart part_of(std::string stem, const detail::CheckpointedObject& object);
 
-/// The random generators of `rank`. A rank that is not in the checkpoint of `manifest` draws other
-/// numbers than the saved ranks, but the same in each resumed run.
-[[nodiscard]] StatePart random_states_part(const Manifest& manifest, int rank);
+/// The random generators of `rank`.
+[[nodiscard]] StatePart random_states_part(int rank);
+/// The random generators of `rank`, to be loaded from the checkpoint of `manifest`. A rank that is
+/// not in the checkpoint draws other numbers than the saved ranks, but the same in each resumed
+/// run.
+[[nodiscard]] StatePart random_states_part(int rank, const Manifest& manifest);
 
 }  // namespace accelerate

@@ -106,7 +106,7 @@ double tagged_number(const std::string& text) {
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
   if (text == "Infinity") return std::numeric_limits<double>::infinity();
   if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
-  throw CheckpointError("'" + text + "' is no number; allowed are NaN, Infinity, -Infinity");
+  throw CheckpointError("'" + text + "' is not a number; allowed are NaN, Infinity, -Infinity");
 }
 
 StateDict plain_scalar(const std::string& text) {

@@ -28,7 +28,7 @@ std::string weights_file(const ModelPart& model) {
 
 // Checks that the checkpoint has a file for every object, and an object for every file of these
 // kinds. With a model or optimizer more or less, it belongs to another training.
-void check_presence(const Manifest& manifest, const TrainingState& training) {
+void check_presence(const Manifest& manifest, const TrainingState& training, LoadScope scope) {
   std::set<std::string> saved, expected;
   for (const auto& file : manifest.files) {
     const auto shard = ShardFileName::parse(file.name);
@@ -37,7 +37,7 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   for (const auto& model : training.models) expected.insert(weights_file(model));
   for (const auto& part : training.parts) expected.insert(part.stem + ".json");
   const auto last_rank = "random_states_" + std::to_string(manifest.num_processes - 1) + ".json";
-  if (!training.only_models && manifest.ranks.empty() && !saved.contains(last_rank))
+  if (scope == LoadScope::everything && manifest.ranks.empty() && !saved.contains(last_rank))
     throw CheckpointError("the checkpoint is said to be of " +
                           std::to_string(manifest.num_processes) + " processes, but has no " +
                           last_rank + (saved.contains("accelerator.json") ? "" : kModelsAlone));
@@ -47,7 +47,7 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   if (!absent.empty())
     throw CheckpointError("the checkpoint has no " + join(absent, ", ") +
                           ": it was saved by a training that had prepared or registered less");
-  if (training.only_models) return;
+  if (scope == LoadScope::models) return;
   for (const char* kind : {"model", "optimizer", "scheduler", "dataloader", "custom_checkpoint"}) {
     for (int i = 0;; ++i) {
       const auto stem = kind + (i > 0 ? "_" + std::to_string(i) : std::string());
@@ -129,7 +129,7 @@ void CheckedTraining::load_all(const std::vector<Step>& steps) {
     if (state.may_refuse) continue;
     saying(what +
                " could not be loaded. What was loaded before it stays loaded: make all objects "
-               "anew before you train on or load another checkpoint",
+               "again before you train on or load another checkpoint",
            state.load);
   }
 }
@@ -168,12 +168,12 @@ PlannedFile plan_model(const ModelPart& model) {
   return file;
 }
 
-std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool shared) {
+std::vector<PlannedFile> plan_training_state(const TrainingState& training, RankFiles wanted) {
   std::vector<PlannedFile> planned;
-  if (shared)
+  if (wanted == RankFiles::own_and_common)
     for (const auto& model : training.models) planned.push_back(plan_model(model));
   for (const auto& part : training.parts) {
-    if (!shared && !part.every_rank) continue;
+    if (wanted == RankFiles::own && !part.every_rank) continue;
     const StateShards shards(part.shards);
     for (auto& file : plan_state(part.stem, state_of(part))) {
       file.one_rank = part.every_rank;
@@ -184,9 +184,10 @@ std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool
   return planned;
 }
 
-CheckedTraining read_training_state(FileSystem& files, const std::filesystem::path& folder,
-                                    const Manifest& manifest, const TrainingState& training) {
-  check_presence(manifest, training);
+CheckedTraining read_training_state(FileSystem& files, const CheckedCheckpoint& checkpoint,
+                                    const TrainingState& training, LoadScope scope) {
+  const auto& [folder, manifest] = checkpoint;
+  check_presence(manifest, training, scope);
   CheckedTraining checked(folder);
   for (const auto& model : training.models) {
     const auto stored = std::make_shared<ShardedTensors>(

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/planned_files.h"
-#include "accelerate/formats/manifest.h"
 #include "accelerate/tensor/checked_state.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/named_shard.h"
@@ -44,14 +44,16 @@ struct StatePart {
   std::vector<NamedShard> shards = {};
 };
 
+/// How tensors are saved that are spread over several ranks.
+enum class SpreadTensors {
+  in_shards,  ///< Each rank saves its parts.
+  whole,      ///< Rank 0 saves them in its files, and fetches them one by one.
+};
+
 struct TrainingState {
   std::vector<ModelPart> models;
   std::vector<StatePart> parts;
-  /// If true, parts are saved as whole tensors in rank 0's files, fetched one by one. If false,
-  /// each rank saves its parts.
-  bool whole = false;
-  /// When loading, ignores what a checkpoint holds beside the models.
-  bool only_models = false;
+  SpreadTensors saves = SpreadTensors::in_shards;
 
   /// Whether ranks have parts of tensors. Then every rank plans and writes; see ShardedPlan.
   [[nodiscard]] bool is_sharded() const;
@@ -61,12 +63,15 @@ struct TrainingState {
 /// nothing. Throws CheckpointError. Local.
 [[nodiscard]] PlannedFile plan_model(const ModelPart& model);
 
-/// Plans this rank's files of `training`: the state that each rank has separately. With `shared`,
-/// also what all ranks have, which the main rank alone writes, or each rank a share of (see
-/// ShardedPlan). Asks each object for its state, and copies no tensor. Throws CheckpointError, also
-/// if an object's state_dict() throws something other than an Error of ours. Local.
+/// Which files a rank plans: of the state that it has separately, and of what all ranks have. One
+/// rank alone writes what all have, or each rank a share of it (see ShardedPlan).
+enum class RankFiles { own, own_and_common };
+
+/// Plans this rank's files of `training`. Asks each object for its state, and copies no tensor.
+/// Throws CheckpointError, also if an object's state_dict() throws something other than an Error of
+/// ours. Local.
 [[nodiscard]] std::vector<PlannedFile> plan_training_state(const TrainingState& training,
-                                                           bool shared);
+                                                           RankFiles wanted);
 
 /// A checkpoint that was read and fits a training; nothing of the training has changed yet. Ranks
 /// take each step once all have taken the step before. So if one rank cannot load, nothing changes
@@ -89,7 +94,7 @@ class CheckedTraining {
   /// unchanged.
   void load_what_may_refuse(const std::function<void(const std::function<void()>& step)>& together);
   /// Loads all other objects in order and then the weights, except the weights of models in parts.
-  /// Fails only if a disk or the memory fails; then all objects must be made anew.
+  /// Fails only if a disk or the memory fails; then all objects must be made again.
   void load_the_rest();
   /// Loads the weights of models in parts. Fails as load_the_rest(). [collective] If one rank
   /// fails, the models' groups end.
@@ -107,12 +112,15 @@ class CheckedTraining {
   std::vector<Step> parts_, weights_, updates_;
 };
 
-/// Reads all files of `training` from `folder`, in shards or not, and compares presence, names,
+/// What is loaded of a checkpoint. With `models`, the rest of its files is ignored.
+enum class LoadScope { everything, models };
+
+/// Reads all files of `training` from `checkpoint`, in shards or not, and compares presence, names,
 /// shapes and numbers. Changes nothing. Throws CheckpointError, CommError. Local. Cost: until they
 /// are loaded, the states are in memory twice; the weights are not in memory.
 [[nodiscard]] CheckedTraining read_training_state(FileSystem& files,
-                                                  const std::filesystem::path& folder,
-                                                  const Manifest& manifest,
-                                                  const TrainingState& training);
+                                                  const CheckedCheckpoint& checkpoint,
+                                                  const TrainingState& training,
+                                                  LoadScope scope = LoadScope::everything);
 
 }  // namespace accelerate

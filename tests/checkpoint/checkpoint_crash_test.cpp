@@ -6,6 +6,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/background_save.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/numbered_checkpoints.h"
 #include "accelerate/checkpoint/state_file.h"
 #include "tests/support/crash_file_system.h"
 #include "tests/support/ranks.h"
@@ -64,8 +65,8 @@ std::int64_t number_of(FileSystem& files, const Path& folder) {
 // What load_state() would find after a crash: the newest checkpoint, which must load; -1: none.
 std::int64_t newest(const DiskState& disk) {
   CrashFileSystem files(disk);
-  const auto all = numbered_checkpoints(files, "/runs/checkpoints");
-  return all.empty() ? -1 : number_of(files, all.front().folder);
+  const auto all = numbered_checkpoints(files, "/runs/checkpoints", "checkpoint_");
+  return all.empty() ? -1 : number_of(files, all.back().folder);
 }
 
 // How many of the crashes leave less than was promised before them.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/checkpoint/numbered_checkpoints.h"
 #include "accelerate/checkpoint/planned_files.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
@@ -199,10 +200,10 @@ TEST(CheckpointFolder, NumbersAreReadAsNumbers) {
                            "checkpoint_-1", "checkpoint_007", "other"})
     disk().create_directories(home.path() / name);
   std::vector<std::int64_t> numbers;
-  for (const auto& checkpoint : numbered_checkpoints(disk(), home.path()))
+  for (const auto& checkpoint : numbered_checkpoints(disk(), home.path(), "checkpoint_"))
     numbers.push_back(checkpoint.number);
-  EXPECT_EQ(numbers, (std::vector<std::int64_t>{10, 9, 2}));
-  EXPECT_TRUE(numbered_checkpoints(disk(), home.path() / "none").empty());
+  EXPECT_EQ(numbers, (std::vector<std::int64_t>{2, 9, 10}));
+  EXPECT_TRUE(numbered_checkpoints(disk(), home.path() / "none", "checkpoint_").empty());
 }
 
 }  // namespace

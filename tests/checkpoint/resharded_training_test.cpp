@@ -187,7 +187,8 @@ void save(const Path& folder, Cut cut, int ranks, at::ScalarType dtype = at::kFl
   run_ranks(ranks, [&](Communicator& group) {
     Training training(cut, group.rank(), ranks, dtype);
     training.train();
-    ShardedPlan plan(plan_training_state(training.describe(group.rank()), true));
+    ShardedPlan plan(
+        plan_training_state(training.describe(group.rank()), RankFiles::own_and_common));
     plan.agree(group);
     (void)write_planned(real_file_system(), folder, plan.share());
   });
@@ -202,7 +203,7 @@ Manifest manifest_of(const Path& folder, int ranks) {
 
 void load(Training& training, const Path& folder, const Manifest& manifest) {
   auto described = training.describe(0);
-  auto checked = read_training_state(real_file_system(), folder, manifest, described);
+  auto checked = read_training_state(real_file_system(), {folder, manifest}, described);
   checked.load_what_may_refuse([](const auto& step) { step(); });
   checked.load_the_rest();
   checked.load_updated();
@@ -256,7 +257,7 @@ TEST(ShardedTraining, AnUnshardedSaveIsLoadedInParts) {
   Training training(Cut::none, 0, 1, at::kFloat);
   training.train();
   (void)write_planned(real_file_system(), home.path(),
-                      plan_training_state(training.describe(0), true));
+                      plan_training_state(training.describe(0), RankFiles::own_and_common));
   ASSERT_TRUE(std::filesystem::exists(home.path() / "model.safetensors"));
   expect_loads_everywhere(home.path(), 1, at::kFloat);
 }

@@ -134,7 +134,7 @@ TEST(StateFile, HostileFilesAreCheckpointErrors) {
       {"{\"a\": {\"$tensor\": \"b\"}}", "state.safetensors.: No such file"},
       {"{\"a\": {\"$number\": \"NaN\", \"c\": 1}}", "does not know"},
       {"{\"a\": {\"$code\": \"b\"}}", "does not know"},
-      {"{\"a\": {\"$number\": \"7\"}}", "'7' is no number"},
+      {"{\"a\": {\"$number\": \"7\"}}", "'7' is not a number"},
       {"{\"a\": {\"$number\": [1]}}", "does not know"},
       {"{\"a\": 1e999}", "1e999"},
       {"{\"a\": 99999999999999999999999}", ""},

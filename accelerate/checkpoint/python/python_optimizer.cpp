@@ -43,7 +43,7 @@ constexpr std::array kAdagrad = {Field{"step", As::count}, Field{"sum", As::tens
 constexpr std::array kRmsprop = {Field{"step", As::count}, Field{"square_avg", As::tensor},
                                  Field{"momentum_buffer", As::tensor, true},
                                  Field{"grad_avg", As::tensor, true}};
-// "al" is scratch that every step fills anew.
+// "al" is scratch that every step fills again.
 constexpr std::array kLbfgs = {Field{"func_evals", As::count, true},
                                Field{"n_iter", As::count, true},
                                Field{"t", As::real, true},
@@ -153,7 +153,7 @@ bool is_idle(std::string_view option, const TorchValue& value, const KnownClass&
 void check_options(const TorchValue& group, const StateDict& own, const KnownClass& known,
                    const std::string& place) {
   const auto* dict = group.as<TorchDict>();
-  if (dict == nullptr) throw CheckpointError(place + " is " + group.describe() + ", no dict");
+  if (dict == nullptr) throw CheckpointError(place + " is " + group.describe() + ", not a dict");
   for (const auto& [key, value] : dict->entries) {
     const auto* name = key.as<std::string>();
     if (name != nullptr && (own.find(*name) != nullptr || is_idle(*name, value, known))) continue;

@@ -32,7 +32,7 @@ StateDict elements_of(const TorchValue& counter, const std::string& key) {
     const auto* times = count.as<std::int64_t>();
     if (number == nullptr || times == nullptr || *times < 0 ||
         *times > kMost - static_cast<std::int64_t>(elements.size()))
-      throw CheckpointError("'" + key + "' of a schedule is no list of steps");
+      throw CheckpointError("'" + key + "' of a schedule is not a list of steps");
     elements.insert(elements.end(), static_cast<std::size_t>(*times), *number);
   }
   std::ranges::sort(elements);
@@ -60,7 +60,7 @@ StateDict value_of(const TorchValue& value, const Content& content, const std::s
 StateDict scheduler_state_of_python(const TorchValue& saved, const Content& content) {
   const auto* dict = saved.as<TorchDict>();
   if (dict == nullptr)
-    throw CheckpointError("the state of a schedule is " + saved.describe() + ", no dict");
+    throw CheckpointError("the state of a schedule is " + saved.describe() + ", not a dict");
   StateDict::Dict state;
   for (const auto& [key, value] : dict->entries) {
     const auto* name = key.as<std::string>();

@@ -1,8 +1,6 @@
 #include "accelerate/checkpoint/python/python_state.h"
 
 #include <algorithm>
-#include <array>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,11 +28,6 @@ const Logger& logger() {
   return instance;
 }
 
-Names names_in(FileSystem& files, const Path& folder) {
-  const auto all = files.list(folder);
-  return {all.begin(), all.end()};
-}
-
 // --- which file is whose -------------------------------------------------------------------------
 
 // "optimizer_1" is number 1 of the kind "optimizer"; "optimizer" is number 0.
@@ -55,16 +48,11 @@ std::string numbered(const std::string& name, int number, const std::string& ext
   return name + (number == 0 ? "" : "_" + std::to_string(number)) + extension;
 }
 
-// Whether the Trainer of Transformers wrote the folder; its files have different names.
-bool is_of_trainer(const Names& names) {
-  return names.contains("trainer_state.json");
-}
-
 // Returns the Python file that holds the object with this stem; "" if none does. The Trainer's
 // random states are pickled objects, which are not read.
 std::string python_file(const Stem& stem, const Names& names) {
   if (stem.kind == "optimizer" || stem.kind == "scheduler")
-    return numbered(stem.kind, stem.number, is_of_trainer(names) ? ".pt" : ".bin");
+    return numbered(stem.kind, stem.number, is_of_python_trainer(names) ? ".pt" : ".bin");
   if (stem.kind == "scaler") return "scaler.pt";
   if (stem.kind == "custom_checkpoint" || stem.kind == "random_states")
     return stem.kind + "_" + std::to_string(stem.number) + ".pkl";
@@ -111,7 +99,7 @@ void check_no_more(const Names& names, const TrainingState& training) {
     check(python_file({kind, here[kind]}, names));
 }
 
-void check_presence(const Names& names, const TrainingState& training) {
+void check_presence(const Names& names, const TrainingState& training, LoadScope scope) {
   std::vector<std::string> absent;
   for (const auto& model : training.models) {
     const int number = parse_stem(model.stem).number;
@@ -126,7 +114,7 @@ void check_presence(const Names& names, const TrainingState& training) {
       absent.push_back(file);
   }
   if (!absent.empty()) refuse_absent(names, absent);
-  if (!training.only_models) check_no_more(names, training);
+  if (scope == LoadScope::everything) check_no_more(names, training);
 }
 
 // --- states --------------------------------------------------------------------------------------
@@ -188,7 +176,7 @@ std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const
   const std::string file = python_file(stem, names);
   if (stem.kind == "random_states" && !names.contains(file)) {
     logger().warning(folder.string() +
-                     " has no random states: the generators go on from where they are");
+                     " has no random states: the generators continue from where they are");
     return std::nullopt;
   }
   if (file.empty()) return std::nullopt;
@@ -240,95 +228,36 @@ WeightReader read_weights(FileSystem& files, const Path& folder, const Names& na
   return weights;
 }
 
-// Does not warn for a Trainer's folder: the Trainer learns from trainer_state.json where to go on.
+// Does not warn for a Trainer's folder: the Trainer learns from trainer_state.json where to continue.
 void warn_of_loaders(const Path& folder, const TrainingState& training, const Names& names) {
-  if (is_of_trainer(names)) return;
+  if (is_of_python_trainer(names)) return;
   for (const auto& part : training.parts) {
     if (parse_stem(part.stem).kind != "dataloader") continue;
     logger().warning(folder.string() +
                      " is of Python Accelerate, which does not save where its loaders are: they "
-                     "begin their epoch anew. skip_first_batches() goes on inside one");
+                     "begin their epoch again. skip_first_batches() continues inside one");
     return;
   }
 }
 
-// Whether Python's Trainer, or a model or tokenizer that it saves, writes files of that name.
-bool is_name_of_python_trainer(const std::string& name) {
-  constexpr std::array kExact = {"trainer_state.json",
-                                 "training_args.bin",
-                                 "README.md",
-                                 "latest",
-                                 "zero_to_fp32.py",
-                                 "config.json",
-                                 "generation_config.json",
-                                 "adapter_config.json",
-                                 "tokenizer.json",
-                                 "tokenizer_config.json",
-                                 "special_tokens_map.json",
-                                 "added_tokens.json",
-                                 "vocab.json",
-                                 "vocab.txt",
-                                 "merges.txt",
-                                 "spiece.model",
-                                 "sentencepiece.bpe.model",
-                                 "tokenizer.model",
-                                 "chat_template.jinja",
-                                 "chat_template.json",
-                                 "preprocessor_config.json",
-                                 "processor_config.json",
-                                 "pytorch_model_fsdp_0"};
-  if (std::ranges::any_of(kExact, [&](const char* exact) { return name == exact; })) return true;
-  const auto is = [&](std::string_view begin, std::initializer_list<std::string_view> ends) {
-    return name.starts_with(begin) &&
-           std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
-  };
-  return is("model", {".safetensors", ".safetensors.index.json"}) ||
-         is("adapter_model", {".safetensors", ".bin"}) ||
-         is("pytorch_model", {".bin", ".bin.index.json"}) ||
-         is("optimizer", {".pt", ".bin", "_0"}) || is("scheduler", {".pt", ".bin"}) ||
-         is("scaler", {".pt"}) || is("sampler", {".bin"}) || is("rng_state", {".pth"}) ||
-         is("random_states", {".pkl"}) || is("custom_checkpoint", {".pkl"}) ||
-         name.starts_with("global_step");
-}
-
 }  // namespace
 
-bool is_python_state(FileSystem& files, const Path& folder) {
-  if (files.status(folder).kind != FileKind::directory) return false;
-  const Names names = names_in(files, folder);
-  constexpr std::array kTelling = {"optimizer.bin",           "scheduler.bin",
-                                   "random_states_0.pkl",     "scaler.pt",
-                                   "custom_checkpoint_0.pkl", "trainer_state.json"};
-  // A checkpoint of ours that has lost its manifest is damaged, not one of Python's.
-  return !names.contains(Manifest::kName) && !names.contains("accelerator.json") &&
-         std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); });
-}
-
-bool is_python_checkpoint_alone(FileSystem& files, const Path& folder, std::string& other) {
-  if (!is_python_state(files, folder)) return false;
-  const Names names = names_in(files, folder);
-  if (!names.contains("trainer_state.json")) return false;
-  const auto found = std::ranges::find_if_not(names, is_name_of_python_trainer);
-  if (found == names.end()) return true;
-  other = *found;
-  return false;
-}
-
-Manifest python_state_manifest(FileSystem& files, const Path& folder) {
+PythonState list_python_state(FileSystem& files, const Path& folder) {
   Manifest manifest{.num_processes = 0, .files = {}};
-  const Names names = names_in(files, folder);
+  const Names names = python_names_in(files, folder);
   for (const auto& name : names) manifest.files.push_back({.name = name});
   while (names.contains(python_file({"random_states", manifest.num_processes}, names)))
     ++manifest.num_processes;
-  return manifest;
+  return {folder, std::move(manifest)};
 }
 
-CheckedTraining read_python_state(FileSystem& files, const Path& folder, const Manifest& manifest,
-                                  const TrainingState& training) {
+CheckedTraining read_python_state(FileSystem& files, const PythonState& saved,
+                                  const TrainingState& training, LoadScope scope) {
+  const auto& [folder, manifest] = saved;
   Names names;
   for (const auto& file : manifest.files) names.insert(file.name);
   try {
-    check_presence(names, training);
+    check_presence(names, training, scope);
   } catch (const CheckpointError&) {
     throw_with_context<CheckpointError>("the state of Python Accelerate in " + folder.string() +
                                         " cannot be loaded");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/python/python_folder.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/torch_archive/torch_value.h"
@@ -39,29 +40,22 @@ namespace accelerate {
                                                   const std::shared_ptr<const FileContent>& content,
                                                   const StateDict& own);
 
-/// Whether `folder` has files of such a state, and no manifest.json.
-[[nodiscard]] bool is_python_state(FileSystem& files, const std::filesystem::path& folder);
+/// A state folder that Python wrote.
+struct PythonState {
+  std::filesystem::path folder;
+  /// Lists the files without sizes and checksums. The number of ranks is the number of random
+  /// states in the folder.
+  Manifest manifest;
+};
+[[nodiscard]] PythonState list_python_state(FileSystem& files, const std::filesystem::path& folder);
 
-/// Whether `folder` is a checkpoint of Python's Trainer and holds nothing else: only files with the
-/// names that a Trainer, a model and a tokenizer write. `other`: set to the first name that is not
-/// such a name, if there is one.
-[[nodiscard]] bool is_python_checkpoint_alone(FileSystem& files,
-                                              const std::filesystem::path& folder,
-                                              std::string& other);
-
-/// Returns the content of `folder` as a manifest without sizes and checksums. The number of its
-/// ranks is the number of random states in the folder.
-[[nodiscard]] Manifest python_state_manifest(FileSystem& files,
-                                             const std::filesystem::path& folder);
-
-/// Reads `training`, which was described for `manifest`, from `folder`, as read_training_state
-/// reads a folder of ours. Changes nothing. Such a folder does not hold the position of loaders:
-/// they begin their epoch anew, with a warning. Nothing that is read is executed. Throws
+/// Reads `training`, which was described for the manifest of `saved`, as read_training_state reads
+/// a folder of ours. Changes nothing. Such a folder does not hold the position of loaders:
+/// they begin their epoch again, with a warning. Nothing that is read is executed. Throws
 /// CheckpointError if files are missing, belong to an object that is not here or are not plain
 /// data, or if weights or states do not fit. Local.
-[[nodiscard]] CheckedTraining read_python_state(FileSystem& files,
-                                                const std::filesystem::path& folder,
-                                                const Manifest& manifest,
-                                                const TrainingState& training);
+[[nodiscard]] CheckedTraining read_python_state(FileSystem& files, const PythonState& saved,
+                                                const TrainingState& training,
+                                                LoadScope scope = LoadScope::everything);
 
 }  // namespace accelerate

@@ -12,6 +12,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/numbered_checkpoints.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
@@ -162,16 +163,17 @@ TEST(AsynchronousSaveAlone, TakesItsNumberAtTheCallAndPrunesWhenItIsThrough) {
   EXPECT_THROW(accelerator.wait_for_save(), CheckpointError);
   const auto numbers = [&] {
     std::vector<std::int64_t> found;
-    for (const auto& one : numbered_checkpoints(real_file_system(), home.path() / "checkpoints"))
+    for (const auto& one :
+         numbered_checkpoints(real_file_system(), home.path() / "checkpoints", "checkpoint_"))
       found.push_back(one.number);
     return found;
   };
-  EXPECT_EQ(numbers(), (std::vector<std::int64_t>{4, 3})) << "a failed one costs no earlier one";
+  EXPECT_EQ(numbers(), (std::vector<std::int64_t>{3, 4})) << "a failed one costs no earlier one";
   EXPECT_EQ(accelerator.load_state().filename(), "checkpoint_4");
   EXPECT_EQ(accelerator.save_iteration(), 5);
   accelerator.save_state({}, kAsynchronous);
   accelerator.wait_for_save();
-  EXPECT_EQ(numbers(), (std::vector<std::int64_t>{5, 4}));
+  EXPECT_EQ(numbers(), (std::vector<std::int64_t>{4, 5}));
 }
 
 TEST(AsynchronousSaveAlone, RefusesInTheCallWhatCannotBegin) {

@@ -18,6 +18,7 @@
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/numbered_checkpoints.h"
 #include "tests/checkpoint/save_state/saved_count.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
@@ -41,7 +42,8 @@ bool tell(int pipe, std::int64_t number) {
 
 // A save may have been complete when it was killed before it could tell.
 bool is_anything_saved(const Path& project) {
-  return !numbered_checkpoints(real_file_system(), project / "checkpoints").empty() ||
+  return !numbered_checkpoints(real_file_system(), project / "checkpoints", "checkpoint_")
+              .empty() ||
          std::filesystem::exists(project / "state");
 }
 
@@ -170,7 +172,7 @@ TEST(KilledSave, LeavesTheNewestOfNumberedCheckpointsWhole) {
        .communicator = single_communicator()});
   const auto checkpoints = home.path() / "checkpoints";
   accelerator.set_save_iteration(
-      numbered_checkpoints(real_file_system(), checkpoints).front().number + 1);
+      numbered_checkpoints(real_file_system(), checkpoints, "checkpoint_").back().number + 1);
   accelerator.save_state();
   auto left = real_file_system().list(checkpoints);
   std::erase(left, ".lock");

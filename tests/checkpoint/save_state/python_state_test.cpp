@@ -232,12 +232,11 @@ void expect_goes_on(const Json& row, const Path& folder) {
 void expect_random_states_of_each_rank(const Path& folder) {
   const Json drawn = Json::parse(read_file(real_file_system(), folder / "random.json", 10'000));
   std::filesystem::remove(folder / "random.json");
-  const auto manifest = python_state_manifest(real_file_system(), folder);
-  ASSERT_EQ(manifest.num_processes, 2);
+  const auto saved = list_python_state(real_file_system(), folder);
+  ASSERT_EQ(saved.manifest.num_processes, 2);
   for (int rank = 0; rank < 2; ++rank) {
     const StatePart part{"random_states_" + std::to_string(rank), true, rng_state, check_rng_state};
-    read_python_state(real_file_system(), folder, manifest, {.models = {}, .parts = {part}})
-        .load_the_rest();
+    read_python_state(real_file_system(), saved, {.models = {}, .parts = {part}}).load_the_rest();
     EXPECT_EQ(numbers(torch::rand(3)), drawn[rank].get<std::vector<double>>()) << rank;
   }
 }
@@ -293,7 +292,7 @@ TEST(PythonState, SaysThatLoadersBeginTheirEpochAnew) {
   // That file's random state is cut short, which comes after what is to be seen here.
   EXPECT_THROW(accelerator.load_state(home.path()), CheckpointError);
   ASSERT_FALSE(log.lines().empty());
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "begin their epoch anew", log.lines().front());
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "begin their epoch again", log.lines().front());
 }
 
 struct Refused {
@@ -325,7 +324,7 @@ TEST(PythonState, WhatDoesNotFitIsRefusedByItsNameAndNothingChanges) {
       {"no_groups", "the file has no 'param_groups'"},
       {"no_optimizer", "the file has no 'state'"},
       {"a_class_of_python", "asks for 'pathlib.*PurePosixPath'"},
-      {"scheduler_list", "the state of a schedule is a list of 1 item, no dict"},
+      {"scheduler_list", "the state of a schedule is a list of 1 item, not a dict"},
       {"scheduler_lacks", "last_epoch"},
       {"scheduler_groups", "base_lrs"},
       {"scheduler_bytes", "'other' is bytes of 1 item"},

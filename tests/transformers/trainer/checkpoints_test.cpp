@@ -36,7 +36,7 @@ TEST(Checkpoints, RemovesTheOldestButTheBest) {
     for (const auto& one :
          beyond_limit(step_checkpoints(folder.path()), row.limit,
                       row.best == 0 ? std::filesystem::path() : of_step(row.best)))
-      removed.push_back(static_cast<int>(one.step));
+      removed.push_back(static_cast<int>(one.number));
     EXPECT_EQ(removed, row.removed) << "limit " << row.limit << ", best " << row.best;
   }
 }
@@ -48,7 +48,7 @@ TEST(Checkpoints, TakesNothingElseForACheckpoint) {
   folder.write("checkpoint-9", "a file");
   const auto found = step_checkpoints(folder.path());
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found.front().step, 3);
+  EXPECT_EQ(found.front().number, 3);
   EXPECT_TRUE(step_checkpoints(folder.path() / "absent").empty());
 }
 

@@ -10,7 +10,6 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
-#include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/transformers/trainer/checkpoints/loop_record.h"
 #include "accelerate/transformers/trainer/ranks.h"
 
@@ -20,11 +19,6 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kStateFile = "trainer_state.json";
-
-bool is_same(const Path& a, const Path& b) {
-  std::error_code error;
-  return !a.empty() && !b.empty() && std::filesystem::equivalent(a, b, error);
-}
 
 // Warns of settings that have changed since the checkpoint was saved.
 void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
@@ -70,7 +64,7 @@ constexpr const char* kOverwrite =
 
 // A checkpoint of Python's Trainer behind the one to go on from would end the training when it comes
 // to that step.
-void refuse_to_meet(const std::vector<StepCheckpoint>& later, std::int64_t step) {
+void refuse_to_meet(const std::vector<NumberedCheckpoint>& later, std::int64_t step) {
   for (const auto& one : later) {
     const std::string obstacle = obstacle_to_replace(one.folder, Replaces::own);
     if (obstacle.empty()) continue;
@@ -83,7 +77,7 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& later, std::int64_t step)
 }
 
 [[noreturn]] void refuse_older_run(const std::string& output_dir,
-                                   const std::vector<StepCheckpoint>& older) {
+                                   const std::vector<NumberedCheckpoint>& older) {
   throw ConfigError("output_dir " + output_dir + " holds " +
                     older.back().folder.filename().string() +
                     " of another run: continue it by resume_from_checkpoint = true "
@@ -92,7 +86,7 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& later, std::int64_t step)
 }
 
 // Their removal comes later, and must succeed then.
-void check_removable(const std::vector<StepCheckpoint>& older) {
+void check_removable(const std::vector<NumberedCheckpoint>& older) {
   for (const auto& one : older) {
     const std::string obstacle = obstacle_to_replace(one.folder, Replaces::of_python_too);
     if (!obstacle.empty())
@@ -117,21 +111,6 @@ bool is_candidate(const Path& folder) {
 
 }  // namespace
 
-std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all, std::int64_t limit,
-                                         const Path& best) {
-  const auto place =
-      std::ranges::find_if(all, [&](const auto& one) { return is_same(one.folder, best); });
-  if (place != all.end()) {
-    // The best one counts as the second newest, because the newest is needed to go on.
-    const bool is_newest = place + 1 == all.end();
-    if (limit == 1 && !is_newest) limit = 2;
-    std::rotate(place, place + 1, all.end() - (is_newest ? 0 : 1));
-  }
-  const auto count = static_cast<std::int64_t>(all.size());
-  all.resize(static_cast<std::size_t>(std::max<std::int64_t>(count - limit, 0)));
-  return all;
-}
-
 Path Checkpoints::folder_of(std::int64_t step) const {
   return Path(core_.args.output_dir) / (kStepPrefix + std::to_string(step));
 }
@@ -151,9 +130,9 @@ void Checkpoints::begin_run(const std::optional<Path>& from) {
   const auto& args = core_.args;
   auto older = step_checkpoints(args.output_dir);
   const auto here = std::ranges::find_if(
-      older, [&](const auto& one) { return from && is_same(one.folder, *from); });
+      older, [&](const auto& one) { return from && is_same_folder(one.folder, *from); });
   if (here != older.end()) {  // Earlier ones are of the same run.
-    const std::int64_t step = here->step;
+    const std::int64_t step = here->number;
     older.erase(older.begin(), here + 1);
     if (!args.overwrite_output_dir && args.save_strategy != SaveStrategy::no)
       refuse_to_meet(older, step);
@@ -215,7 +194,7 @@ void Checkpoints::rotate() {
   // just saved.
   auto all = step_checkpoints(core_.args.output_dir);
   const auto newest = std::ranges::find_if(
-      all, [&](const auto& one) { return one.step > core_.record.state.global_step; });
+      all, [&](const auto& one) { return one.number > core_.record.state.global_step; });
   std::rotate(all.begin(), newest, all.end());
   for (const auto& one :
        beyond_limit(std::move(all), *limit, core_.record.state.best_model_checkpoint))
@@ -223,15 +202,15 @@ void Checkpoints::rotate() {
 }
 
 // Removes only a whole checkpoint that holds nothing else; a file of the user's in it keeps it.
-void Checkpoints::remove(const StepCheckpoint& checkpoint) {
-  if (kept_.contains(checkpoint.step)) return;
+void Checkpoints::remove(const NumberedCheckpoint& checkpoint) {
+  if (kept_.contains(checkpoint.number)) return;
   try {
     trainer_logger().info("removing " + checkpoint.folder.string() +
                           ", which is beyond save_total_limit");
     remove_checkpoint(real_file_system(), std::filesystem::absolute(checkpoint.folder));
   } catch (const Error& error) {
     trainer_logger().warning("an old checkpoint stays: " + describe(error));
-    kept_.insert(checkpoint.step);
+    kept_.insert(checkpoint.number);
   }
 }
 
@@ -244,7 +223,7 @@ void Checkpoints::keep_best_alone() {
   const Path best = core_.record.state.best_model_checkpoint;
   if (core_.args.save_total_limit != 1 || best.empty() || !writes_here()) return;
   for (const auto& one : step_checkpoints(core_.args.output_dir))
-    if (!is_same(one.folder, best)) remove(one);
+    if (!is_same_folder(one.folder, best)) remove(one);
 }
 
 std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {
@@ -277,8 +256,8 @@ OpenedCheckpoint Checkpoints::open(const Path& folder) const {
     throw CheckpointError(folder.string() +
                           " was saved with save_only_model and holds the weights alone: make the "
                           "model of it by from_pretrained(), and start a new training");
-  opened.of_python = is_python_state(real_file_system(), folder);
-  if (opened.of_python)
+  opened.writer = writer_of(real_file_system(), folder);
+  if (opened.writer == StateWriter::python_trainer)
     trainer_logger().warning(
         folder.string() +
         " was saved by Python's Trainer: weights, optimizer, schedule and state continue; its "

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/checkpoint/python/python_folder.h"
 #include "accelerate/transformers/trainer/checkpoints/loop_record.h"
 #include "accelerate/transformers/trainer/checkpoints/older_run.h"
 #include "accelerate/transformers/trainer/data/training_plan.h"
@@ -23,7 +24,7 @@ struct OpenedCheckpoint {
   std::filesystem::path folder;
   TrainerState state = {};
   std::optional<LoopRecord> record = {};  ///< None in a folder of Python's Trainer.
-  bool of_python = false;
+  StateWriter writer = StateWriter::this_library;
 };
 
 /// Where a resumed training continues.
@@ -54,12 +55,6 @@ void write_results(const std::filesystem::path& folder, const std::string& split
 
 /// Returns a table with one metric a line, sorted by name; run times as h:mm:ss.
 [[nodiscard]] std::string metrics_table(const std::string& split, const LogValues& metrics);
-
-/// Returns the checkpoints of `all` that are too many. The newest `limit` stay; `best` stays and
-/// counts as one of them. With a limit of 1 both `best` and the newest stay.
-[[nodiscard]] std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all,
-                                                       std::int64_t limit,
-                                                       const std::filesystem::path& best);
 
 class Checkpoints {
  public:
@@ -99,7 +94,7 @@ class Checkpoints {
   void note_best(const LoopRecord& record);
   void rotate();
   void keep_best_alone();
-  void remove(const StepCheckpoint& checkpoint);
+  void remove(const NumberedCheckpoint& checkpoint);
 
   TrainerCore& core_;
   TrainerHub& hub_;

@@ -31,7 +31,7 @@ bool is_of_run(const Path& folder, const std::string& run) {
 }
 
 // The highest step goes first: a training that goes on takes the highest one that is there.
-void remove_all(const Path& output_dir, const std::vector<StepCheckpoint>& older) {
+void remove_all(const Path& output_dir, const std::vector<NumberedCheckpoint>& older) {
   for (auto one = older.rbegin(); one != older.rend(); ++one) {
     try {
       trainer_logger().info("removing " + one->folder.string() + " of an older run");
@@ -60,14 +60,14 @@ void settle_note(const Path& output_dir) {
   const Node note = read_note(output_dir);
   const Node* run = note.find("run");
   const Node* steps = note.find("older");
-  std::vector<StepCheckpoint> older;
+  std::vector<NumberedCheckpoint> older;
   bool has_own = false;
   for (auto& one : step_checkpoints(output_dir)) {
     const bool is_own = run != nullptr && is_of_run(one.folder, run->text);
     has_own |= is_own;
     const bool is_noted =
         steps != nullptr && std::ranges::any_of(steps->items, [&](const Node& step) {
-          return parse_int(step.text) == one.step;
+          return parse_int(step.text) == one.number;
         });
     if (is_noted && !is_own) older.push_back(std::move(one));
   }
@@ -77,20 +77,8 @@ void settle_note(const Path& output_dir) {
 
 }  // namespace
 
-std::vector<StepCheckpoint> step_checkpoints(const Path& output_dir) {
-  std::vector<StepCheckpoint> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(output_dir, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kStepPrefix)) continue;
-    const std::string digits = name.substr(std::string(kStepPrefix).size());
-    const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
-    const auto step = is_number ? parse_int(digits) : std::nullopt;
-    if (step && std::filesystem::is_directory(entry.path(), error))
-      found.push_back({*step, entry.path()});
-  }
-  std::ranges::sort(found, {}, &StepCheckpoint::step);
-  return found;
+std::vector<NumberedCheckpoint> step_checkpoints(const Path& output_dir) {
+  return numbered_checkpoints(real_file_system(), output_dir, kStepPrefix);
 }
 
 void OlderRun::settle(const Path& output_dir) {
@@ -99,13 +87,13 @@ void OlderRun::settle(const Path& output_dir) {
   if (std::filesystem::exists(note_in(output_dir))) settle_note(output_dir);
 }
 
-void OlderRun::note(const Path& output_dir, std::vector<StepCheckpoint> older,
+void OlderRun::note(const Path& output_dir, std::vector<NumberedCheckpoint> older,
                     const std::string& run) {
   output_dir_ = output_dir;
   older_ = std::move(older);
   if (older_.empty()) return;
   std::vector<Node> steps;
-  for (const auto& one : older_) steps.push_back(Node::integer(one.step));
+  for (const auto& one : older_) steps.push_back(Node::integer(one.number));
   write_file_atomically(real_file_system(), note_in(output_dir),
                         write_json(Node::map({{"run", 0, Node::string(run)},
                                               {"older", 0, Node::sequence(std::move(steps))}})));
@@ -113,7 +101,7 @@ void OlderRun::note(const Path& output_dir, std::vector<StepCheckpoint> older,
 
 void OlderRun::drop(std::optional<std::int64_t> step) {
   if (older_.empty()) return;
-  std::erase_if(older_, [&](const StepCheckpoint& one) { return one.step == step; });
+  std::erase_if(older_, [&](const NumberedCheckpoint& one) { return one.number == step; });
   remove_all(output_dir_, older_);
   older_.clear();
 }

@@ -8,18 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/checkpoint/numbered_checkpoints.h"
+
 namespace accelerate::detail {
 
 inline constexpr const char* kStepPrefix = "checkpoint-";
 
-/// A folder checkpoint-<step>.
-struct StepCheckpoint {
-  std::int64_t step = 0;
-  std::filesystem::path folder;
-};
-
-/// Returns the checkpoints of `output_dir`, lowest step first; none when the folder does not exist.
-[[nodiscard]] std::vector<StepCheckpoint> step_checkpoints(const std::filesystem::path& output_dir);
+/// Returns the checkpoints of `output_dir`, lowest step first. See numbered_checkpoints().
+[[nodiscard]] std::vector<NumberedCheckpoint> step_checkpoints(
+    const std::filesystem::path& output_dir);
 
 /// The checkpoints of an older run. They stay until the new run has a checkpoint of its own, or has
 /// ended without one. A note in the folder says which ones they are, so that, whenever the process is killed, the next
@@ -32,7 +29,7 @@ class OlderRun {
   static void settle(const std::filesystem::path& output_dir);
 
   /// Notes that `older` go when `run` has a checkpoint. Throws FileError.
-  void note(const std::filesystem::path& output_dir, std::vector<StepCheckpoint> older,
+  void note(const std::filesystem::path& output_dir, std::vector<NumberedCheckpoint> older,
             const std::string& run);
   /// Drops them; the run has just saved the checkpoint of `step`, or has ended without one. What
   /// cannot be removed is a warning.
@@ -40,7 +37,7 @@ class OlderRun {
 
  private:
   std::filesystem::path output_dir_;
-  std::vector<StepCheckpoint> older_;
+  std::vector<NumberedCheckpoint> older_;
 };
 
 }  // namespace accelerate::detail

@@ -185,7 +185,8 @@ Resumed resume_place(const OpenedCheckpoint& saved, TrainingData& data,
   at.steps = data.plan.epoch(at.epoch);
   if (args.ignore_data_skip) at.updates = 0;
   at.inside = at.updates > 0;
-  if (saved.of_python && at.inside) skip_batches(data.loader, at, data.plan);
+  if (saved.writer == StateWriter::python_trainer && at.inside)
+    skip_batches(data.loader, at, data.plan);
   return at;
 }
 

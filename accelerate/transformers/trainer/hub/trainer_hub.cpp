@@ -8,7 +8,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/rank_phases.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/transformers/hub/push.h"
 #include "accelerate/transformers/trainer/ranks.h"
