@@ -10,7 +10,6 @@
 #include <atomic>
 #include <exception>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -25,12 +24,12 @@ namespace accelerate {
 namespace {
 
 using detail::C10dPending;
+using detail::check_peer;
 using detail::describe_tensor;
 using detail::GroupDiagnosis;
 using detail::Sentence;
 
 constexpr int kEveryone = -1;
-constexpr const char* kConnecting = "connecting to the other ranks";
 
 class C10dCommunicator final : public Communicator {
  public:
@@ -41,8 +40,10 @@ class C10dCommunicator final : public Communicator {
   }
 
   ~C10dCommunicator() override {
-    if (detail::forked()) {
-      let_everything_be();
+    if (detail::forked()) {  // The connections and the threads behind them are the parent's.
+      (void)connection_.backend.release();
+      (void)connection_.store.release();
+      (void)group_.store.release();
       return;
     }
     if (std::uncaught_exceptions() > exceptions_at_start_) {
@@ -63,18 +64,11 @@ class C10dCommunicator final : public Communicator {
 
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
     auto staged = stage(tensor, op);
-    return start(
-        "all_reduce", staged.tensor,
-        [&](std::vector<at::Tensor>& tensors) {
-          c10d::AllreduceOptions options;
-          options.reduceOp = c10d_op(op);
-          return connection_.backend->allreduce(tensors, options);
-        },
-        std::move(staged.finish));
+    return start_all_reduce("all_reduce", staged.tensor, op, std::move(staged.finish));
   }
 
   Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
-    check_peer(destination);
+    check_peer(destination, size());
     auto staged = stage(tensor, op);
     return start(
         "reduce", staged.tensor,
@@ -88,7 +82,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
-    check_sizes("reduce_scatter", output, input);
+    detail::check_parts("reduce_scatter", output, input, size());
     if (group_.traits.scatters_by_all_reduce) return scatter_all_reduced(output, input, op);
     auto out = stage(output, op);
     auto in = stage(input, op);
@@ -106,7 +100,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work broadcast(at::Tensor tensor, int source) override {
-    check_peer(source);
+    check_peer(source, size());
     return start("broadcast", as_bytes(tensor), [&](std::vector<at::Tensor>& tensors) {
       c10d::BroadcastOptions options;
       options.rootRank = source;
@@ -115,7 +109,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work all_gather(at::Tensor output, at::Tensor input) override {
-    check_sizes("all_gather", input, output);
+    detail::check_parts("all_gather", input, output, size());
     auto out = as_bytes(output);
     return start("all_gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
       return connection_.backend->_allgather_base(out, tensors[0], {});
@@ -123,7 +117,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work gather(std::vector<at::Tensor> outputs, at::Tensor input, int destination) override {
-    check_peer(destination);
+    check_peer(destination, size());
     std::vector<std::vector<at::Tensor>> parts;
     if (rank() == destination) parts.push_back(all_as_bytes(outputs));
     return start("gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
@@ -134,7 +128,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work scatter(at::Tensor output, std::vector<at::Tensor> inputs, int source) override {
-    check_peer(source);
+    check_peer(source, size());
     std::vector<std::vector<at::Tensor>> parts;
     if (rank() == source) parts.push_back(all_as_bytes(inputs));
     return start("scatter", as_bytes(output), [&](std::vector<at::Tensor>& tensors) {
@@ -153,7 +147,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work send(at::Tensor tensor, int destination, int tag) override {
-    check_peer(destination);
+    check_peer(destination, size());
     return start_point_to_point("send to rank ", destination, as_bytes(tensor),
                                 [&](std::vector<at::Tensor>& tensors) {
                                   return connection_.backend->send(tensors, destination, tag);
@@ -161,7 +155,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work receive(at::Tensor tensor, int source, int tag) override {
-    check_peer(source);
+    check_peer(source, size());
     return start_point_to_point("receive from rank ", source, as_bytes(tensor),
                                 [&](std::vector<at::Tensor>& tensors) {
                                   return connection_.backend->recv(tensors, source, tag);
@@ -181,17 +175,16 @@ class C10dCommunicator final : public Communicator {
     C10dGroup sub = group_;
     sub.times = group_.times.timeout;
     const std::string name = "group" + std::to_string(splits_++) + "/";
-    const auto mine = std::find(ranks.begin(), ranks.end(), rank());
+    const auto mine = std::ranges::find(ranks, rank());
     if (mine == ranks.end()) return nullptr;
     sub.rank = static_cast<int>(mine - ranks.begin());
     sub.size = static_cast<int>(ranks.size());
     if (sub.size == 1) return single_communicator();
     sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
-    if (group_.traits.knows_who_is_there) {
-      sub.look = [this, ranks] { connection_.shared->engine().require_presence_of(ranks); };
-    } else {
-      sub.look = [this, ranks] { diagnosis_->throw_if_given_up(ranks); };
-    }
+    sub.look = [this, ranks] {
+      group_.traits.knows_who_is_there ? connection_.shared->engine().require_presence_of(ranks)
+                                       : diagnosis_->throw_if_given_up(ranks);
+    };
     auto part = joined(std::move(sub));
     std::erase_if(parts_, [](const auto& weak) { return weak.expired(); });
     parts_.push_back(part);
@@ -214,7 +207,7 @@ class C10dCommunicator final : public Communicator {
   void detach() override { detached_ = true; }
 
   void renew() override {
-    abort("the group is being connected anew");
+    abort("the group is being connected again");
     let_engine_go();
     group_.store = c10::make_intrusive<c10d::PrefixStore>(
         "renewed" + std::to_string(renewals_++) + "/", first_store_);
@@ -240,11 +233,7 @@ class C10dCommunicator final : public Communicator {
 
   // Ends the engine. The engine of shared memory tells the peers why.
   void end_engine(const std::string& reason) {
-    if (connection_.shared) {
-      connection_.shared->engine().abort(reason);
-    } else {
-      connection_.backend->abort();
-    }
+    connection_.shared ? connection_.shared->engine().abort(reason) : connection_.backend->abort();
   }
 
   [[nodiscard]] std::shared_ptr<C10dCommunicator> joined(C10dGroup sub) {
@@ -259,38 +248,10 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  // For a forked child: the connections and the threads behind them belong to the parent.
-  void let_everything_be() {
-    (void)connection_.backend.release();
-    (void)connection_.store.release();
-    (void)group_.store.release();
-  }
-
   void connect() {
     diagnosis_ = std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size,
                                                   group_.times.timeout);
-    try {
-      diagnosis_->wait_for_everyone_to_join(group_.times.meeting, group_.look);
-    } catch (const std::exception& error) {
-      diagnosis_->announce_failure(detail::first_line(error));
-      ask_engine();
-      throw;
-    }
-    const auto look = [this] {
-      if (group_.look) group_.look();
-      diagnosis_->throw_if_a_peer_failed();
-    };
-    try {
-      connection_ = group_.connect(group_, look);
-    } catch (const ConfigError& error) {
-      diagnosis_->announce_failure(error.what());
-      throw;
-    } catch (const std::exception& error) {
-      diagnosis_->announce_failure(detail::first_line(error));
-      if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine();
-      if (group_.times.meeting.is_over()) diagnosis_->throw_timeout(kConnecting);
-      diagnosis_->throw_failure(kConnecting, error);
-    }
+    connection_ = detail::join_group(group_, diagnosis_);
     if (group_.device.is_cpu()) meet();
   }
 
@@ -306,22 +267,11 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  // Lets the engine throw if it knows which rank died: the store may have died with that rank. Asks
-  // for a while, because a process counts as dead a little after its connections are closed.
-  void ask_engine() const {
-    if (!group_.look || !group_.traits.knows_who_is_there) return;
-    for (int looks = 0; looks < 25; ++looks) {
-      group_.look();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-
   void barrier_of_hosts(const Sentence& what, const std::optional<Deadline>& deadline = {}) {
     auto waiting = waiting_for(kEveryone);
     waiting.deadline = deadline;
-    Work(std::make_unique<C10dPending>(run(what, [&] { return connection_.backend->barrier(); }),
-                                       what, waiting, diagnosis_))
-        .wait();
+    const auto barrier = run(what, [&] { return connection_.backend->barrier(); });
+    C10dPending(barrier, what, waiting, diagnosis_).wait();
   }
 
   // The wait() of an engine that orders streams does not block the host; reading a result does.
@@ -350,6 +300,19 @@ class C10dCommunicator final : public Communicator {
     return bytes;
   }
 
+  // `what`: the collective that is made of it, for errors.
+  Work start_all_reduce(const char* what, const at::Tensor& tensor, ReduceOp op,
+                        std::function<void()> finish) {
+    return start(
+        what, tensor,
+        [&](std::vector<at::Tensor>& tensors) {
+          c10d::AllreduceOptions options;
+          options.reduceOp = c10d_op(op);
+          return connection_.backend->allreduce(tensors, options);
+        },
+        std::move(finish));
+  }
+
   Work scatter_all_reduced(const at::Tensor& output, const at::Tensor& input, ReduceOp op) {
     detail::check_communicable(input, group_.device.type());
     detail::check_communicable(output, group_.device.type());
@@ -363,20 +326,7 @@ class C10dCommunicator final : public Communicator {
       if (then) then();
       if (!in_place) output.copy_(part_of(all).view_as(output));
     };
-    return start(
-        "reduce_scatter", whole.tensor,
-        [&](std::vector<at::Tensor>& tensors) {
-          c10d::AllreduceOptions options;
-          options.reduceOp = c10d_op(op);
-          return connection_.backend->allreduce(tensors, options);
-        },
-        finish);
-  }
-
-  void check_peer(int rank) const { detail::check_peer(rank, size()); }
-
-  void check_sizes(const char* what, const at::Tensor& part, const at::Tensor& whole) const {
-    detail::check_parts(what, part, whole, size());
+    return start_all_reduce("reduce_scatter", whole.tensor, op, finish);
   }
 
   template <typename Call>
@@ -437,8 +387,7 @@ class C10dCommunicator final : public Communicator {
   std::vector<std::weak_ptr<C10dCommunicator>> parts_;
   std::atomic<bool> detached_ = false;
   std::uint64_t collectives_ = 0;  // Begun so far; the same number on all ranks.
-  int splits_ = 0;
-  int renewals_ = 0;
+  int splits_ = 0, renewals_ = 0;
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
 

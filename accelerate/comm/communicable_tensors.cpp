@@ -6,6 +6,8 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <sstream>
 
@@ -15,20 +17,16 @@ namespace accelerate::detail {
 namespace {
 
 bool gloo_reduces(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-    case at::kDouble:
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kChar:
-    case at::kByte:
-    case at::kInt:
-    case at::kLong:
-      return true;
-    default:
-      return false;
-  }
+  constexpr std::array kReduced = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16,
+                                   at::kChar,  at::kByte,   at::kInt,  at::kLong};
+  return std::ranges::find(kReduced, dtype) != kReduced.end();
 }
+
+// In the order of ReduceOp.
+constexpr std::array kC10dOps = {c10d::ReduceOp::SUM, c10d::ReduceOp::AVG,     c10d::ReduceOp::MIN,
+                                 c10d::ReduceOp::MAX, c10d::ReduceOp::PRODUCT, c10d::ReduceOp::BAND,
+                                 c10d::ReduceOp::BOR, c10d::ReduceOp::BXOR};
+static_assert(kC10dOps.size() == static_cast<std::size_t>(ReduceOp::bxor) + 1);
 
 // Returns a wider dtype that Gloo reduces. Every dtype has one, except the complex ones, which the
 // caller handles.
@@ -125,25 +123,18 @@ at::ScalarType accumulation_type(at::ScalarType dtype, ReduceOp op) {
 }
 
 c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean) {
-  switch (op) {
-    case ReduceOp::mean:
-      return has_mean ? c10d::ReduceOp::AVG : c10d::ReduceOp::SUM;
-    case ReduceOp::sum:
-      return c10d::ReduceOp::SUM;
-    case ReduceOp::min:
-      return c10d::ReduceOp::MIN;
-    case ReduceOp::max:
-      return c10d::ReduceOp::MAX;
-    case ReduceOp::product:
-      return c10d::ReduceOp::PRODUCT;
-    case ReduceOp::band:
-      return c10d::ReduceOp::BAND;
-    case ReduceOp::bor:
-      return c10d::ReduceOp::BOR;
-    case ReduceOp::bxor:
-      return c10d::ReduceOp::BXOR;
-  }
-  return c10d::ReduceOp::SUM;
+  if (op == ReduceOp::mean && !has_mean) op = ReduceOp::sum;
+  return kC10dOps[static_cast<std::size_t>(op)];
+}
+
+ReduceOp op_of_c10d(const c10d::ReduceOp& op) {
+  const c10d::ReduceOp::RedOpType type = op;
+  const auto found = std::ranges::find(kC10dOps, type);
+  if (found != kC10dOps.end()) return static_cast<ReduceOp>(found - kC10dOps.begin());
+  throw UsageError(
+      "the shared-memory collectives reduce by SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR and BXOR, "
+      "not "
+      "by PREMUL_SUM");
 }
 
 Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,

@@ -37,6 +37,8 @@ void check_reduction(const at::Tensor& tensor, ReduceOp op);
 /// Returns c10d's name for `op`. A mean is a sum unless the engine `has_mean`; stage_for_reduction
 /// then divides the sum.
 [[nodiscard]] c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean);
+/// Returns the ReduceOp of c10d's `op`. Throws UsageError for PREMUL_SUM.
+[[nodiscard]] ReduceOp op_of_c10d(const c10d::ReduceOp& op);
 
 struct Staged {
   at::Tensor tensor;             ///< To be reduced by the engine: the caller's tensor if possible.

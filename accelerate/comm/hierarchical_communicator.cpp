@@ -35,7 +35,7 @@ std::string on_one_line(const std::exception& error) {
 
 // The members of a sub-group by host, in the order of the sub-group.
 struct SubGroup {
-  std::vector<int> host_of;       // by rank of the sub-group; hosts are numbered anew
+  std::vector<int> host_of;       // by rank of the sub-group; hosts are numbered again
   std::vector<int> leaders;       // ranks of the whole group
   std::vector<int> of_this_host;  // places of its members inside this host
   bool several_on_a_host = false;
@@ -170,7 +170,7 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
   void renew() override {
-    abort("the group is being connected anew");
+    abort("the group is being connected again");
     (void)queue_.idle_within(timeout());
     flat_->renew();
     levels_.inside.communicator()->renew();

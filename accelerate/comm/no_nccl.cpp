@@ -14,9 +14,8 @@ bool has_nccl() {
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>&,
                                                     const NcclOptions&) {
   throw ConfigError(
-      "backend 'nccl' was asked for, and accelerate.cpp was compiled without NCCL: its LibTorch "
-      "has "
-      "no CUDA. Use backend 'gloo', or build with a CUDA LibTorch (tools/gpu_check shows how).");
+      "backend is 'nccl', and accelerate.cpp was compiled without NCCL: its LibTorch has no CUDA. "
+      " Use backend 'gloo', or build with a CUDA LibTorch (tools/gpu_check shows how).");
 }
 
 }  // namespace accelerate::detail

@@ -1,27 +1,14 @@
 #include "accelerate/comm/reduce_op.h"
 
+#include <array>
+#include <cstddef>
+
 namespace accelerate {
 
 std::string_view to_string(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::mean:
-      return "mean";
-    case ReduceOp::min:
-      return "min";
-    case ReduceOp::max:
-      return "max";
-    case ReduceOp::product:
-      return "product";
-    case ReduceOp::band:
-      return "band";
-    case ReduceOp::bor:
-      return "bor";
-    case ReduceOp::bxor:
-      return "bxor";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 8> kNames = {"sum",     "mean", "min", "max",
+                                                      "product", "band", "bor", "bxor"};
+  return kNames[static_cast<std::size_t>(op)];
 }
 
 }  // namespace accelerate

@@ -26,7 +26,8 @@ std::string checked_backend(const EngineOptions& engine) {
   }
   if (engine.device.is_cpu()) {
     if (engine.backend.empty()) return detail::comm_from_env();
-    throw ConfigError("backend 'nccl' was asked for on the CPU; it needs a GPU. Use 'gloo'.");
+    throw ConfigError(
+        "backend is 'nccl', which needs a GPU, and the device is the CPU. Use 'gloo'.");
   }
   if (!detail::has_nccl()) {
     throw ConfigError(

@@ -76,9 +76,10 @@ bool is_loopback(const sockaddr& address) {
                     "MASTER_PORT, or let `accelerate launch` pick a free one.");
   }
   if (error == EADDRNOTAVAIL) {
-    throw CommError(start +
-                    "that is no address of this machine. MASTER_ADDR must be the address of the "
-                    "machine that runs rank 0.");
+    throw CommError(
+        start +
+        "that is not an address of this machine. MASTER_ADDR must be the address of the "
+        "machine that runs rank 0.");
   }
   throw CommError(start + std::strerror(error));
 }

@@ -107,7 +107,8 @@ std::optional<DispatchChannel::Received> DispatchChannel::receive() {
 
 void throw_not_portable() {
   throw UsageError(
-      "dispatch_batches was asked for, but batches of this type cannot be sent to other ranks: "
+      "the loader dispatches batches (dispatch_batches), but batches of this type cannot be sent "
+      "to other ranks: "
       "give the type a visit_tensors (accelerate/tensor/nested.h) and a default constructor, or "
       "let each rank read its own batches (dispatch_batches = false).");
 }

@@ -78,7 +78,7 @@ void check_kind_of_steps(const LoaderState& theirs, const LoaderState& ours) {
   };
   throw CheckpointError("the state counts " + kind(theirs) + ", but this loader counts " +
                         kind(ours) + ": the rest of the epoch is not defined. Make the loader as " +
-                        "it was, or begin the epoch anew by set_epoch().");
+                        "it was, or begin the epoch again by set_epoch().");
 }
 
 }  // namespace

@@ -323,7 +323,7 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
       {{{"MASTER_PORT", taken.port()}},
        "CommError",
        "127.0.0.1:" + taken.port() + ": the port is taken.*MASTER_PORT"},
-      {{{"MASTER_ADDR", "192.0.2.1"}}, "CommError", "192.0.2.1:.*no address of this machine"},
+      {{{"MASTER_ADDR", "192.0.2.1"}}, "CommError", "192.0.2.1:.*not an address of this machine"},
       {{{"MASTER_ADDR", "no-such-host.invalid"}},
        "CommError",
        "MASTER_ADDR 'no-such-host.invalid' does not resolve"},

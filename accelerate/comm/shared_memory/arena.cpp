@@ -18,8 +18,9 @@ void check_options(const at::TensorOptions& options) {
   if (options.layout() != at::kStrided) found = "a layout that is not strided";
   if (options.pinned_memory()) found = "pinned memory";
   if (found.empty()) return;
-  throw UsageError("a tensor in shared memory was asked for with " + found +
-                   "; it is strided, on the CPU and not pinned. Make it there and copy it.");
+  throw UsageError(
+      "the options of a tensor in shared memory have " + found +
+      "; allowed is a strided one, on the CPU and not pinned. Make it there and copy it.");
 }
 
 }  // namespace

@@ -1,33 +1,17 @@
 #include "accelerate/comm/shared_memory/call.h"
 
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace accelerate::detail {
 namespace {
 
-std::string_view name_of(CallKind kind) {
-  switch (kind) {
-    case CallKind::all_reduce:
-      return "all_reduce";
-    case CallKind::reduce:
-      return "reduce";
-    case CallKind::reduce_scatter:
-      return "reduce_scatter";
-    case CallKind::broadcast:
-      return "broadcast";
-    case CallKind::all_gather:
-      return "all_gather";
-    case CallKind::gather:
-      return "gather";
-    case CallKind::scatter:
-      return "scatter";
-    case CallKind::all_to_all:
-      return "all_to_all";
-    case CallKind::barrier:
-      return "barrier";
-  }
-  return "unknown operation";
-}
+// In the order of CallKind.
+constexpr std::array<std::string_view, 9> kCallNames = {
+    "all_reduce", "reduce",  "reduce_scatter", "broadcast", "all_gather",
+    "gather",     "scatter", "all_to_all",     "barrier"};
+static_assert(kCallNames[static_cast<std::size_t>(CallKind::barrier)] == "barrier");
 
 bool reduces(CallKind kind) {
   return kind == CallKind::all_reduce || kind == CallKind::reduce ||
@@ -48,7 +32,7 @@ bool agree(const Call& a, const Call& b) {
 }
 
 std::string describe(const Call& call) {
-  std::string text(name_of(call.kind));
+  std::string text(kCallNames[static_cast<std::size_t>(call.kind)]);
   if (reduces(call.kind)) text += "(" + std::string(to_string(call.op)) + ")";
   if (call.kind == CallKind::barrier) return text;
   return text + root_of(call) + " of " + std::to_string(call.bytes / c10::elementSize(call.dtype)) +

@@ -16,8 +16,8 @@ struct KernelWork {
 
 using ReduceLoop = void (*)(const KernelWork&);
 
-/// The rows (dtypes) and columns (reductions) of the table. An entry is null if the dtype does not
-/// have the reduction.
+/// The rows (dtypes) and columns (reductions, in the order of ReduceOp) of the table. An entry is
+/// null if the dtype does not have the reduction.
 enum KernelType { kF32, kF64, kF16, kBF16, kBool, kU8, kI8, kI16, kI32, kI64, kNumKernelTypes };
 enum KernelOp { kSum, kMean, kMin, kMax, kProduct, kBand, kBor, kBxor, kNumKernelOps };
 

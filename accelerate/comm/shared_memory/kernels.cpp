@@ -1,6 +1,7 @@
 #include "accelerate/comm/shared_memory/kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -59,53 +60,16 @@ std::atomic<const KernelTable*>& table_in_use() {
   return table;
 }
 
-int row_of(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::ScalarType::Float:
-      return kF32;
-    case at::ScalarType::Double:
-      return kF64;
-    case at::ScalarType::Half:
-      return kF16;
-    case at::ScalarType::BFloat16:
-      return kBF16;
-    case at::ScalarType::Bool:
-      return kBool;
-    case at::ScalarType::Byte:
-      return kU8;
-    case at::ScalarType::Char:
-      return kI8;
-    case at::ScalarType::Short:
-      return kI16;
-    case at::ScalarType::Int:
-      return kI32;
-    case at::ScalarType::Long:
-      return kI64;
-    default:
-      return kNumKernelTypes;
-  }
-}
+// In the order of KernelType.
+constexpr std::array kRowTypes = {
+    at::ScalarType::Float, at::ScalarType::Double, at::ScalarType::Half, at::ScalarType::BFloat16,
+    at::ScalarType::Bool,  at::ScalarType::Byte,   at::ScalarType::Char, at::ScalarType::Short,
+    at::ScalarType::Int,   at::ScalarType::Long};
+static_assert(kRowTypes.size() == kNumKernelTypes && static_cast<int>(ReduceOp::bxor) == kBxor);
 
-int column_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return kSum;
-    case ReduceOp::mean:
-      return kMean;
-    case ReduceOp::min:
-      return kMin;
-    case ReduceOp::max:
-      return kMax;
-    case ReduceOp::product:
-      return kProduct;
-    case ReduceOp::band:
-      return kBand;
-    case ReduceOp::bor:
-      return kBor;
-    case ReduceOp::bxor:
-      return kBxor;
-  }
-  return kNumKernelOps;
+// Returns kNumKernelTypes if no kernel takes `dtype`.
+std::size_t row_of(at::ScalarType dtype) {
+  return static_cast<std::size_t>(std::ranges::find(kRowTypes, dtype) - kRowTypes.begin());
 }
 
 #ifdef ACCELERATE_STREAMS
@@ -132,7 +96,8 @@ void reduce_elements(std::span<std::byte* const> destinations,
                      std::span<const std::byte* const> sources, std::size_t count,
                      at::ScalarType dtype, ReduceOp op) {
   const KernelTable& table = *table_in_use().load(std::memory_order_relaxed);
-  const ReduceLoop loop = has_kernel(dtype) ? table.loops[row_of(dtype)][column_of(op)] : nullptr;
+  const ReduceLoop loop =
+      has_kernel(dtype) ? table.loops[row_of(dtype)][static_cast<std::size_t>(op)] : nullptr;
   if (loop == nullptr || destinations.empty() || sources.empty()) {
     throw std::logic_error("reduce_elements: a caller has not checked its arguments");
   }

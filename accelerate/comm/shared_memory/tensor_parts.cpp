@@ -5,38 +5,10 @@
 
 #include <algorithm>
 
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/shared_memory/kernels.h"
 
 namespace accelerate::detail {
-namespace {
-
-ReduceOp checked_op(const c10d::ReduceOp& op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM:
-      return ReduceOp::sum;
-    case c10d::ReduceOp::AVG:
-      return ReduceOp::mean;
-    case c10d::ReduceOp::MIN:
-      return ReduceOp::min;
-    case c10d::ReduceOp::MAX:
-      return ReduceOp::max;
-    case c10d::ReduceOp::PRODUCT:
-      return ReduceOp::product;
-    case c10d::ReduceOp::BAND:
-      return ReduceOp::band;
-    case c10d::ReduceOp::BOR:
-      return ReduceOp::bor;
-    case c10d::ReduceOp::BXOR:
-      return ReduceOp::bxor;
-    default:
-      throw UsageError(
-          "the shared-memory collectives reduce by SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR and "
-          "BXOR, not by PREMUL_SUM");
-  }
-}
-
-}  // namespace
-
 const at::Tensor& checked(const at::Tensor& tensor) {
   if (tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
       tensor.is_contiguous()) {
@@ -46,7 +18,7 @@ const at::Tensor& checked(const at::Tensor& tensor) {
 }
 
 Reduction reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  const Reduction reduction{tensor.scalar_type(), checked_op(op)};
+  const Reduction reduction{tensor.scalar_type(), op_of_c10d(op)};
   const bool bits = reduction.op == ReduceOp::band || reduction.op == ReduceOp::bor ||
                     reduction.op == ReduceOp::bxor;
   if (!has_kernel(reduction.dtype) ||

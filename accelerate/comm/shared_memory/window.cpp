@@ -152,9 +152,9 @@ void SharedWindow::wait_for(int rank, std::uint32_t epoch) {
 void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std::uint32_t epoch) {
   if (rank < 0 || rank >= static_cast<int>(peers_.size()) || !to.is_contiguous() ||
       !to.device().is_cpu() || offset > bytes_ || to.nbytes() > bytes_ - offset) {
-    throw UsageError("SharedWindow: bytes " + std::to_string(offset) + " to " +
+    throw UsageError("SharedWindow: read() was given bytes " + std::to_string(offset) + " to " +
                      std::to_string(offset + to.nbytes()) + " of rank " + std::to_string(rank) +
-                     " were asked for; there are " + std::to_string(bytes_) + " bytes on each of " +
+                     "; there are " + std::to_string(bytes_) + " bytes on each of " +
                      std::to_string(peers_.size()) +
                      " ranks, and they go to a contiguous tensor on the CPU");
   }
@@ -175,7 +175,7 @@ void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std:
   }
   throw CommError("SharedWindow: rank " + std::to_string(rank) + " went on from epoch " +
                   std::to_string(epoch) + " while rank " + std::to_string(rank_) +
-                  " read it; all that need an epoch must have read it before its owner goes on");
+                  " read it; all that need an epoch must have read it before its owner continues");
 }
 
 }  // namespace accelerate
