@@ -59,7 +59,7 @@ TrainerCore::Asked TrainerCore::asked_of(const TrainingArguments& given) {
   options.project_dir = args.output_dir;
   options.project_config.logging_dir = std::filesystem::path(args.output_dir) / "runs";
   options.project_config.save_on_each_node = args.save_on_each_node;
-  for (const auto& name : args.report_to) options.log_with.emplace_back(name);
+  for (const auto& name : args.report_to.texts()) options.log_with.emplace_back(name);
   return {args, std::move(options)};
 }
 

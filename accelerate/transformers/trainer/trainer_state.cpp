@@ -116,7 +116,7 @@ void read_history(const Node& node, std::vector<LogValues>& history) {
       if (!value.is_scalar() || value.quoted) continue;
       double number = 0;
       read_state(value, number);
-      values.emplace_back(name, number);
+      values.set(name, number);
     }
     history.push_back(std::move(values));
   }
@@ -141,17 +141,23 @@ double LogValues::operator[](std::string_view name) const {
 }
 
 const double* LogValues::find(std::string_view name) const {
-  const auto place = std::ranges::find(*this, name, &std::pair<std::string, double>::first);
-  return place == end() ? nullptr : &place->second;
+  const auto place = std::ranges::find(values_, name, &Value::first);
+  return place == values_.end() ? nullptr : &place->second;
 }
 
 void LogValues::set(std::string_view name, double value) {
-  const auto place = std::ranges::find(*this, name, &std::pair<std::string, double>::first);
-  if (place != end()) {
+  const auto place = std::ranges::find(values_, name, &Value::first);
+  if (place != values_.end()) {
     place->second = value;
   } else {
-    emplace_back(std::string(name), value);
+    values_.emplace_back(std::string(name), value);
   }
+}
+
+LogValues LogValues::sorted() const {
+  LogValues sorted = *this;
+  std::ranges::sort(sorted.values_);
+  return sorted;
 }
 
 std::string TrainerState::to_json() const {

@@ -2,11 +2,14 @@
 // ask for. Names are as in Transformers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,20 +18,32 @@
 namespace accelerate {
 
 /// Values by name, in order: what is logged, and what an evaluation returns.
-class LogValues : public std::vector<std::pair<std::string, double>> {
+class LogValues {
  public:
-  using vector::vector;
-  LogValues() = default;
-  LogValues(std::vector<std::pair<std::string, double>> values)  // NOLINT: metrics are values.
-      : vector(std::move(values)) {}
+  using Value = std::pair<std::string, double>;
 
-  using vector::operator[];
+  LogValues() = default;
+  LogValues(std::initializer_list<Value> values) : values_(values) {}
+  LogValues(std::vector<Value> values) : values_(std::move(values)) {}  // NOLINT: metrics.
+
+  [[nodiscard]] const std::vector<Value>& values() const { return values_; }
+  [[nodiscard]] auto begin() const { return values_.begin(); }
+  [[nodiscard]] auto end() const { return values_.end(); }
+  [[nodiscard]] bool empty() const { return values_.empty(); }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+  [[nodiscard]] const Value& operator[](std::size_t index) const { return values_.at(index); }
   /// Returns the value of that name. Throws UsageError that lists the names that there are.
   [[nodiscard]] double operator[](std::string_view name) const;
   /// Returns nullptr if there is no value of that name.
   [[nodiscard]] const double* find(std::string_view name) const;
   /// Changes the value of that name, or appends one.
   void set(std::string_view name, double value);
+  /// Returns the values in the order of their names.
+  [[nodiscard]] LogValues sorted() const;
+  bool operator==(const LogValues&) const = default;
+
+ private:
+  std::vector<Value> values_;
 };
 
 /// What callbacks ask the loop for. The loop lowers a flag when it has done what the flag asks for.

@@ -72,14 +72,22 @@ ACCELERATE_ENUM_WORDS(Verbosity, {passive, "passive"}, {debug, "debug"}, {info, 
 }  // namespace detail
 
 /// A list of texts. One text may stand for a list of one: `.report_to = "tensorboard"`.
-class Words : public std::vector<std::string> {
+class Words {
  public:
-  using vector::vector;
+  Words() = default;
   // NOLINTBEGIN(google-explicit-constructor): `.report_to = "tensorboard"` is the point.
-  Words(const char* text) : vector{std::string(text)} {}
-  Words(std::string text) : vector{std::move(text)} {}
-  Words(std::vector<std::string> texts) : vector(std::move(texts)) {}
+  Words(const char* text) : texts_{text} {}
+  Words(std::string text) : texts_{std::move(text)} {}
+  Words(std::vector<std::string> texts) : texts_(std::move(texts)) {}
+  Words(std::initializer_list<std::string> texts) : texts_(texts) {}
   // NOLINTEND(google-explicit-constructor)
+
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+  [[nodiscard]] bool empty() const { return texts_.empty(); }
+  bool operator==(const Words&) const = default;
+
+ private:
+  std::vector<std::string> texts_;
 };
 
 /// Whether and how models are sharded: true; or one of "full_shard", "shard_grad_op",

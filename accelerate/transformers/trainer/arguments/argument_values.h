@@ -56,7 +56,9 @@ struct KeyValue<Words> {
   static std::vector<std::string> choices(const KeyRules& rules) { return rules.choices; }
   static std::string allowed(const KeyRules& rules);
   static std::optional<Words> read(const Node& node, const KeyRules& rules);
-  static Node write(const Words& value) { return KeyValue<std::vector<std::string>>::write(value); }
+  static Node write(const Words& value) {
+    return KeyValue<std::vector<std::string>>::write(value.texts());
+  }
 };
 
 /// A boolean, or words as one text or as a list.

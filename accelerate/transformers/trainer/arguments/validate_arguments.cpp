@@ -176,10 +176,10 @@ void check_data(const Args& args) {
 }
 
 void check_trackers(const Args& args) {
-  for (const auto& name : args.report_to) {
-    if (name == "all" || (name == "none" && args.report_to.size() == 1)) continue;
+  for (const auto& name : args.report_to.texts()) {
+    if (name == "all" || (name == "none" && args.report_to.texts().size() == 1)) continue;
     if (name == "none")
-      throw ConfigError("report_to has 'none' beside '" + join(args.report_to, "', '") +
+      throw ConfigError("report_to has 'none' beside '" + join(args.report_to.texts(), "', '") +
                         "'. Remove 'none', or leave it alone there.");
     try {
       (void)detail::tracker_class(name);

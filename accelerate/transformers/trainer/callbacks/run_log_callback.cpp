@@ -134,7 +134,7 @@ void RunLogCallback::note(const TrainerEvent& event, const std::string& text,
 void RunLogCallback::end(const TrainerEvent& event, const std::string& reason,
                          const LogValues& metrics) {
   write([&](RunLogWriter& log) {
-    log.end({.step = event.state.global_step, .reason = reason, .metrics = metrics});
+    log.end({.step = event.state.global_step, .reason = reason, .metrics = metrics.values()});
   });
   log_.reset();
   clock_ = nullptr;

@@ -63,8 +63,7 @@ void write_results(const std::filesystem::path& folder, const std::string& split
 }
 
 std::string metrics_table(const std::string& split, const LogValues& metrics) {
-  LogValues sorted = metrics;
-  std::ranges::sort(sorted);
+  const LogValues sorted = metrics.sorted();
   std::size_t names = 0, values = 0;
   for (const auto& [name, value] : sorted) {
     names = std::max(names, name.size());

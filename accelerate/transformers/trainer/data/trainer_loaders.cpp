@@ -75,7 +75,7 @@ void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id) {
 }  // namespace
 
 std::vector<std::string> label_names(const LoaderRecipe& recipe) {
-  if (!recipe.args.label_names.empty()) return recipe.args.label_names;
+  if (!recipe.args.label_names.empty()) return recipe.args.label_names.texts();
   if (recipe.model.name().ends_with("ForQuestionAnswering"))
     return {"start_positions", "end_positions"};
   return {"labels"};

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kPadding = -100;
 
 bool names(const Words& texts, const char* name) {
-  return std::ranges::find(texts, name) != texts.end();
+  return std::ranges::find(texts.texts(), name) != texts.texts().end();
 }
 
 // Joins batches along dim 0, with dim 1 of each filled up to the longest that has rows.
