@@ -60,8 +60,8 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
 
 // Returns the settings that the program gave, else the launcher's settings, for FSDP or DeepSpeed's
 // ZeRO.
-std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
-                                        MixedPrecision precision) {
+std::optional<ResolvedFsdpOptions> sharding_of(const AcceleratorOptions& options,
+                                               MixedPrecision precision) {
   if (options.fsdp_plugin || use_fsdp()) {
     return resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
   }
@@ -87,7 +87,7 @@ void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded)
 }
 
 // Gathers units and computes in fp32. Gradients are still reduced in the type they would have had.
-void compute_in_fp32(FsdpSettings& settings) {
+void compute_in_fp32(ResolvedFsdpOptions& settings) {
   if (!settings.reduce_dtype) settings.reduce_dtype = settings.param_dtype;
   settings.param_dtype = DType::f32;
 }
@@ -192,9 +192,9 @@ at::ScalarType Accelerator::Impl::agreed_type(at::ScalarType asked) {
   return state.device().is_cpu() ? half_on_cpu.agree(asked) : asked;
 }
 
-std::optional<FsdpSettings> Accelerator::Impl::sharding_settings() {
+std::optional<ResolvedFsdpOptions> Accelerator::Impl::sharding_settings() {
   if (!fsdp) return std::nullopt;
-  FsdpSettings settings = *fsdp;
+  ResolvedFsdpOptions settings = *fsdp;
   if (detail::is_hybrid(settings.sharding_strategy) && settings.shard_group_size == 0)
     settings.shard_group_size = state.local_num_processes();
   if (settings.param_dtype) {
@@ -205,7 +205,7 @@ std::optional<FsdpSettings> Accelerator::Impl::sharding_settings() {
 }
 
 detail::ForwardPrecision Accelerator::Impl::forward_precision(
-    const std::optional<FsdpSettings>& sharding) {
+    const std::optional<ResolvedFsdpOptions>& sharding) {
   detail::ForwardPrecision forward{.device = state.device().type(), .autocast = options.autocast};
   if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
   if (!sharding) return forward;

@@ -317,8 +317,8 @@ class Accelerator : public RankCalls {
 
   /// Starts the trackers of log_with on a run of `project_name`. `config` holds the settings by
   /// which runs are compared. `init_kwargs` holds options for each tracker. Throws ConfigError.
-  void init_trackers(const std::string& project_name, const TrackerConfig& config = {},
-                     const TrackerKwargs& init_kwargs = {}) {
+  void init_trackers(const std::string& project_name, const ConfigMap& config = {},
+                     const TrackerInitOptions& init_kwargs = {}) {
     trackers_of_rank().init(project_name, config, init_kwargs);
   }
   /// Logs the values of a step: accelerator.log({{"loss", loss}, {"epoch", epoch}}, step).

@@ -118,11 +118,11 @@ struct Accelerator::Impl {
 
   /// Returns how models are divided; nullopt where every rank has them whole. Units compute in fp32
   /// on CPUs that are slow in the policy's 16 bits. [collective] on CPUs
-  [[nodiscard]] std::optional<FsdpSettings> sharding_settings();
+  [[nodiscard]] std::optional<ResolvedFsdpOptions> sharding_settings();
 
   /// Returns the types that a forward computes in. [collective] on CPUs
   [[nodiscard]] detail::ForwardPrecision forward_precision(
-      const std::optional<FsdpSettings>& sharding);
+      const std::optional<ResolvedFsdpOptions>& sharding);
 
   /// Returns the type that all ranks compute in if the policy says `asked`: fp32 on a CPU that is
   /// slow in 16 bits. [collective] on CPUs
@@ -133,7 +133,7 @@ struct Accelerator::Impl {
   [[nodiscard]] bool saves() const { return state.process_index() == disk_leader(); }
 
   /// Returns the settings that all ranks must have alike, whatever they prepare.
-  [[nodiscard]] detail::Settings settings() const;
+  [[nodiscard]] detail::SettingsAgreement settings() const;
   /// Arranges that, before the first step, all ranks compare their settings and what they have
   /// prepared. `models` have just been through a backward. Happens once, and not while ranks may
   /// run out of inputs.
@@ -169,8 +169,8 @@ struct Accelerator::Impl {
   bool debug;
   MixedPrecision precision;
   detail::HalfOnCpu half_on_cpu{state.communicator()};
-  std::optional<FsdpSettings> fsdp;    // If models are sharded.
-  std::shared_ptr<GradScaler> scaler;  // For fp16 only.
+  std::optional<ResolvedFsdpOptions> fsdp;  // If models are sharded.
+  std::shared_ptr<GradScaler> scaler;       // For fp16 only.
   std::shared_ptr<GradientState> gradient_state;
   std::vector<std::weak_ptr<detail::ModelCore>> models;
   /// Shared with the schedules, which ask whether their optimizer stepped.

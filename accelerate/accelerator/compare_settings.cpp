@@ -49,8 +49,8 @@ std::string words_of(const std::vector<RngType>& types) {
 
 }  // namespace
 
-detail::Settings Accelerator::Impl::settings() const {
-  detail::Settings all;
+detail::SettingsAgreement Accelerator::Impl::settings() const {
+  detail::SettingsAgreement all;
   all.add("mixed_precision", std::string(to_string(precision)));
   all.add("autocast.enabled", options.autocast.enabled);
   if (scaler) all.add(scaler->options());
@@ -81,7 +81,7 @@ void Accelerator::compare_before_preparing(const std::vector<detail::GivenObject
   if (!has_model && (!has_loader || impl_->compared_loaders)) return;
   impl_->compared_loaders |= has_loader;
   const detail::AnnouncedCall call("prepare()");
-  detail::Settings all = impl_->settings();
+  detail::SettingsAgreement all = impl_->settings();
   all.add("number of objects", static_cast<int>(objects.size()));
   for (std::size_t i = 0; i < objects.size(); ++i) {
     all.add(numbered("object", i + 1), objects[i].kind);
@@ -98,7 +98,7 @@ void Accelerator::Impl::compare_at_first_step(const Models& backward_of) {
   compares_at_first_step = false;
   gradient_state->at_first_step = [this](std::string_view clipping) {
     const detail::AnnouncedCall call("the first step");
-    detail::Settings all = settings();
+    detail::SettingsAgreement all = settings();
     const bool was_local = !clipping_before_step.empty();
     all.add("clipping", was_local ? clipping_before_step : std::string(clipping));
     std::size_t number = 0;

@@ -61,7 +61,8 @@ void require_unchanged(const ModuleView& view, const detail::ModelCore& core) {
 
 using Addresses = std::unordered_set<const void*>;
 
-Addresses divided_leaves(const std::vector<ModuleView>& views, const FsdpSettings& settings) {
+Addresses divided_leaves(const std::vector<ModuleView>& views,
+                         const ResolvedFsdpOptions& settings) {
   Addresses leaves;
   for (const auto& view : views) {
     const auto parameters = without_duplicates(view.parameters);
@@ -75,7 +76,7 @@ Addresses divided_leaves(const std::vector<ModuleView>& views, const FsdpSetting
 // Returns whether sharding by `settings` will divide a leaf of `views`. Plans when first called,
 // because a plan may warn.
 std::function<bool(const at::Tensor&)> will_be_divided(const std::vector<ModuleView>& views,
-                                                       const FsdpSettings& settings) {
+                                                       const ResolvedFsdpOptions& settings) {
   return [&, leaves = std::optional<Addresses>()](const at::Tensor& leaf) mutable {
     if (!leaves) leaves = divided_leaves(views, settings);
     return leaves->contains(leaf.unsafeGetTensorImpl());

@@ -67,17 +67,17 @@ std::string text_of(double value) {
   return {digits, end};
 }
 
-void Settings::add(const std::string& name, const std::string& value) {
+void SettingsAgreement::add(const std::string& name, const std::string& value) {
   std::string line = name + '\t' + (value.empty() ? kAbsent : value);
   std::ranges::replace(line, '\n', ' ');
   text_ += line + '\n';
 }
 
-void Settings::add(const std::string& name, double value) {
+void SettingsAgreement::add(const std::string& name, double value) {
   add(name, text_of(value));
 }
 
-void Settings::add(const std::string& name, const std::optional<bool>& value) {
+void SettingsAgreement::add(const std::string& name, const std::optional<bool>& value) {
   if (value) {
     add(name, *value);
   } else {
@@ -85,14 +85,14 @@ void Settings::add(const std::string& name, const std::optional<bool>& value) {
   }
 }
 
-void Settings::add(const GradientAccumulationPlugin& accumulation) {
+void SettingsAgreement::add(const GradientAccumulationPlugin& accumulation) {
   add("gradient_accumulation_steps", accumulation.num_steps);
   add("gradient_accumulation_plugin.adjust_scheduler", accumulation.adjust_scheduler);
   add("gradient_accumulation_plugin.sync_with_dataloader", accumulation.sync_with_dataloader);
   add("gradient_accumulation_plugin.sync_each_batch", accumulation.sync_each_batch);
 }
 
-void Settings::add(const DataLoaderConfiguration& config) {
+void SettingsAgreement::add(const DataLoaderConfiguration& config) {
   add("dataloader_config.split_batches", config.split_batches);
   add("dataloader_config.dispatch_batches", config.dispatch_batches);
   add("dataloader_config.even_batches", config.even_batches);
@@ -100,7 +100,7 @@ void Settings::add(const DataLoaderConfiguration& config) {
   add("dataloader_config.data_seed", config.data_seed ? std::to_string(*config.data_seed) : "");
 }
 
-void Settings::add(const DistributedDataParallelKwargs& ddp) {
+void SettingsAgreement::add(const DistributedDataParallelKwargs& ddp) {
   add("ddp.broadcast_buffers", ddp.broadcast_buffers);
   add("ddp.bucket_cap_mb", ddp.bucket_cap_mb);
   add("ddp.find_unused_parameters", ddp.find_unused_parameters);
@@ -119,7 +119,7 @@ void Settings::add(const DistributedDataParallelKwargs& ddp) {
   add(name + "batch_tensors_with_same_shape", state.batch_tensors_with_same_shape);
 }
 
-void Settings::add(const FsdpSettings& fsdp) {
+void SettingsAgreement::add(const ResolvedFsdpOptions& fsdp) {
   const std::string name = "fsdp_plugin.";
   const auto type = [](const std::optional<DType>& dtype) {
     return dtype ? std::string(dtype_name(*dtype)) : "";
@@ -142,7 +142,7 @@ void Settings::add(const FsdpSettings& fsdp) {
   add(name + "state_dict_type", std::string(to_string(fsdp.state_dict_type)));
 }
 
-void Settings::add(const GradScalerKwargs& scaler) {
+void SettingsAgreement::add(const GradScalerKwargs& scaler) {
   add("grad_scaler.enabled", scaler.enabled);
   add("grad_scaler.init_scale", scaler.init_scale);
   add("grad_scaler.growth_factor", scaler.growth_factor);
@@ -151,7 +151,7 @@ void Settings::add(const GradScalerKwargs& scaler) {
 }
 
 // Does not compare the number of samples if only rank 0 reads the dataset, or if it is a stream.
-void Settings::add(const std::string& name, const LoaderPlan& loader) {
+void SettingsAgreement::add(const std::string& name, const LoaderPlan& loader) {
   const DataLoaderOptions& options = loader.options();
   const bool own = static_cast<bool>(options.batch_sampler);
   add(name + "batch_size", own ? "by a batch_sampler" : std::to_string(options.batch_size));
@@ -165,7 +165,7 @@ void Settings::add(const std::string& name, const LoaderPlan& loader) {
   add(name + "samples of the dataset", std::to_string(*loader.samples()));
 }
 
-void Settings::require_same(Communicator& ranks, const std::string& where) const {
+void SettingsAgreement::require_same(Communicator& ranks, const std::string& where) const {
   const std::string head = where + " with the settings\n";
   const auto texts = texts_that_differ(ranks, head + text_);
   if (texts.empty()) return;

@@ -20,7 +20,7 @@ namespace detail {
 [[nodiscard]] std::string text_of(double value);
 
 /// The settings of one rank, as text by name.
-class Settings {
+class SettingsAgreement {
  public:
   void add(const std::string& name, const std::string& value);
   void add(const std::string& name, const char* value) { add(name, std::string(value)); }
@@ -32,7 +32,7 @@ class Settings {
   void add(const GradientAccumulationPlugin& accumulation);
   void add(const DataLoaderConfiguration& config);
   void add(const DistributedDataParallelKwargs& ddp);
-  void add(const FsdpSettings& fsdp);
+  void add(const ResolvedFsdpOptions& fsdp);
   void add(const GradScalerKwargs& scaler);
   /// Adds the settings of a loader, prepared or not; their names begin with `name`.
   void add(const std::string& name, const LoaderPlan& loader);

@@ -114,7 +114,7 @@ template <typename Batch>
   requires Portable<Batch>
 class DispatchFeed final : public BatchFeed<Batch> {
  public:
-  struct Settings {
+  struct Options {
     /// On rank 0: opens the batches that a single process would read, starting with batch `from`.
     std::function<std::unique_ptr<BatchFeed<Batch>>(std::size_t from)> open = nullptr;
     bool seekable = false;     ///< Whether opening at a later batch is cheaper than reading on.
@@ -123,7 +123,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
     bool drop_last = false;    ///< Leaves out a last step with fewer than per_step batches.
     DispatchFunctions<Batch> functions = {};
   };
-  DispatchFeed(std::shared_ptr<Communicator> communicator, Settings settings)
+  DispatchFeed(std::shared_ptr<Communicator> communicator, Options settings)
       : channel_(std::move(communicator)), settings_(std::move(settings)) {}
 
   std::optional<Fed<Batch>> next() override {
@@ -273,7 +273,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
 
   DispatchChannel channel_;
   std::unique_ptr<BatchFeed<Batch>> base_;
-  Settings settings_;
+  Options settings_;
   std::optional<Step> ahead_;
   std::exception_ptr error_;
   std::vector<Batch> first_;

@@ -68,7 +68,7 @@ struct LoaderCore {
   [[nodiscard]] std::unique_ptr<BatchFeed<Batch>> open_dispatched(PassStart start) const {
     if constexpr (Portable<Batch>) {
       const ShardOptions shard = plan.shard();
-      typename DispatchFeed<Batch>::Settings settings{
+      typename DispatchFeed<Batch>::Options settings{
           .seekable = dataset->seekable(),
           .skip = start.batch,
           .per_step =

@@ -29,7 +29,7 @@ Texts retired_keys(const LaunchRequest& request) {
   return warnings;
 }
 
-Texts idle_flags(const LaunchRequest& request, const LaunchSettings& settings) {
+Texts idle_flags(const LaunchRequest& request, const LaunchOptions& settings) {
   Texts warnings;
   for (const Mode& mode : launch_modes()) {
     if (settings.counts(mode.group)) continue;
@@ -45,7 +45,7 @@ Texts idle_flags(const LaunchRequest& request, const LaunchSettings& settings) {
   return warnings;
 }
 
-Texts idle_sections(const LaunchRequest& request, const LaunchSettings& settings) {
+Texts idle_sections(const LaunchRequest& request, const LaunchOptions& settings) {
   if (!request.config || request.chooses_mode())
     return {};  // A flag chose another mode on purpose.
   Texts warnings;
@@ -63,7 +63,7 @@ Texts idle_sections(const LaunchRequest& request, const LaunchSettings& settings
 
 // A flag that chose another mode than the file's leaves its section idle on purpose. But a loop may
 // rely on these keys of it, and nothing else would clip or accumulate.
-Texts idle_loop_keys(const LaunchRequest& request, const LaunchSettings& settings) {
+Texts idle_loop_keys(const LaunchRequest& request, const LaunchOptions& settings) {
   if (!request.config || !request.chooses_mode()) return {};
   Texts warnings;
   const std::tuple<const char*, double, FlagGroup> keys[] = {
@@ -82,7 +82,7 @@ Texts idle_loop_keys(const LaunchRequest& request, const LaunchSettings& setting
 }
 
 // Warns of the other settings of torch.compile where nothing is compiled.
-Texts idle_compiler(const LaunchRequest& request, const LaunchSettings& settings) {
+Texts idle_compiler(const LaunchRequest& request, const LaunchOptions& settings) {
   const auto backend = lower(settings.text("dynamo_backend"));
   if (!backend.empty() && backend != "no") return {};
   Texts names;
@@ -95,7 +95,7 @@ Texts idle_compiler(const LaunchRequest& request, const LaunchSettings& settings
 
 // Warns of what is accepted only because the original has it. Defaults do not count, because
 // `accelerate config` writes them into every file.
-Texts what_has_no_effect(const LaunchRequest& request, const LaunchSettings& settings) {
+Texts what_has_no_effect(const LaunchRequest& request, const LaunchOptions& settings) {
   Texts names;
   for (const auto& flag : launch_flags()) {
     const auto given = request.flags.find(flag.name);
@@ -114,7 +114,7 @@ Texts what_has_no_effect(const LaunchRequest& request, const LaunchSettings& set
 }
 
 // A user who names neither a file nor a number of ranks may not know what they get.
-Texts defaults_that_apply(const LaunchRequest& request, const LaunchSettings& settings) {
+Texts defaults_that_apply(const LaunchRequest& request, const LaunchOptions& settings) {
   if (request.config || request.flags.contains("num_processes")) return {};
   std::string block =
       "neither a configuration file nor --num_processes was given, so these defaults apply:\n"
@@ -130,7 +130,7 @@ Texts defaults_that_apply(const LaunchRequest& request, const LaunchSettings& se
 
 }  // namespace
 
-std::vector<std::string> advice(const LaunchRequest& request, const LaunchSettings& settings) {
+std::vector<std::string> advice(const LaunchRequest& request, const LaunchOptions& settings) {
   Texts warnings;
   for (const Texts& more :
        {retired_keys(request), idle_flags(request, settings), idle_sections(request, settings),

@@ -19,7 +19,7 @@ class Merge {
   Merge(const LaunchRequest& request, const Machine& machine)
       : request_(request), machine_(machine) {}
 
-  LaunchSettings run() {
+  LaunchOptions run() {
     // Who says what: each step adds only values that no earlier step has.
     refuse_flags_that_exclude_each_other();
     take_flags();
@@ -348,12 +348,12 @@ class Merge {
 
   const LaunchRequest& request_;
   const Machine& machine_;
-  LaunchSettings settings_;
+  LaunchOptions settings_;
 };
 
 }  // namespace
 
-LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine) {
+LaunchOptions merge_settings(const LaunchRequest& request, const Machine& machine) {
   return Merge(request, machine).run();
 }
 

@@ -26,7 +26,7 @@ std::string value_of(const Flag& flag, const std::string& value) {
 // programs are told the launcher's, except where the user's environment has a value.
 class SharedVariables {
  public:
-  SharedVariables(const LaunchSettings& settings, ProgramKind kind)
+  SharedVariables(const LaunchOptions& settings, ProgramKind kind)
       : settings_(settings), kind_(kind) {}
 
   void set(const std::string& variable, const std::string& value) {
@@ -61,11 +61,11 @@ class SharedVariables {
 
   void erase(const std::string& variable) { environment_.erase(variable); }
 
-  [[nodiscard]] const LaunchSettings& settings() const { return settings_; }
+  [[nodiscard]] const LaunchOptions& settings() const { return settings_; }
   [[nodiscard]] Environment take() { return std::move(environment_); }
 
  private:
-  const LaunchSettings& settings_;
+  const LaunchOptions& settings_;
   ProgramKind kind_;
   Environment environment_;
 };
@@ -73,7 +73,7 @@ class SharedVariables {
 // Without dynamo_backend nothing is compiled, and without mixed_precision all is fp32, in Python
 // too: these have no default to tell.
 void export_common(SharedVariables& variables) {
-  const LaunchSettings& settings = variables.settings();
+  const LaunchOptions& settings = variables.settings();
   const std::string precision = settings.text("mixed_precision");
   if (!precision.empty()) variables.set("ACCELERATE_MIXED_PRECISION", lower(precision));
   variables.set_group(FlagGroup::resources);  // Of the compiler.
@@ -101,7 +101,7 @@ void export_cpu(SharedVariables& variables) {
 }
 
 void export_fsdp(SharedVariables& variables) {
-  const LaunchSettings& settings = variables.settings();
+  const LaunchOptions& settings = variables.settings();
   if (settings.has("fsdp_ignored_modules"))
     variables.set("FSDP_IGNORED_MODULES", settings.text("fsdp_ignored_modules"));
 }
@@ -117,7 +117,7 @@ void export_deepspeed(SharedVariables& variables, ProgramKind kind) {
 
 // Takes back what counts only where sequences are divided.
 void export_parallelism(SharedVariables& variables) {
-  const LaunchSettings& settings = variables.settings();
+  const LaunchOptions& settings = variables.settings();
   if (settings.text("parallelism_config_cp_size") == "1")
     variables.erase("PARALLELISM_CONFIG_CP_COMM_STRATEGY");
   const bool sequences = settings.text("parallelism_config_sp_size") != "1";
@@ -132,7 +132,7 @@ void export_parallelism(SharedVariables& variables) {
 }
 
 void export_fp8(SharedVariables& variables) {
-  const LaunchSettings& settings = variables.settings();
+  const LaunchOptions& settings = variables.settings();
   const std::string scaling = settings.text("fp8_use_mxfp8_block_scaling");
   if (!scaling.empty())
     variables.set("ACCELERATE_FP8_USE_MXFP8_BLOCK_SCALING", scaling == "true" ? "True" : "False");
@@ -146,7 +146,7 @@ void export_fp8(SharedVariables& variables) {
 }
 
 // Says who won where the user's environment has one value and a flag or the file another.
-void warn_of_overruled_variables(const LaunchSettings& settings, LaunchPlan& plan) {
+void warn_of_overruled_variables(const LaunchOptions& settings, LaunchPlan& plan) {
   for (const auto& flag : launch_flags()) {
     const Setting* setting = settings.asked(flag.name);
     const bool is_off = flag.name == "enable_cpu_affinity" && !settings.is_on(flag.name);
@@ -174,7 +174,7 @@ std::string new_token() {
 
 // Returns the address that somebody asks for; empty if none counts. Files keep the address of the
 // cluster that they were written for, and one machine needs none.
-std::string asked_address(const LaunchSettings& settings, LaunchPlan& plan) {
+std::string asked_address(const LaunchOptions& settings, LaunchPlan& plan) {
   const Setting* setting = settings.asked("main_process_ip");
   if (setting == nullptr) return {};
   const std::string& address = setting->text;
@@ -187,7 +187,7 @@ std::string asked_address(const LaunchSettings& settings, LaunchPlan& plan) {
   return {};
 }
 
-MeetingPoint choose_meeting_point(const LaunchSettings& settings, LaunchPlan& plan) {
+MeetingPoint choose_meeting_point(const LaunchOptions& settings, LaunchPlan& plan) {
   MeetingPoint meeting{.token = new_token()};
   if (const auto address = asked_address(settings, plan); !address.empty())
     meeting.address = address;
@@ -208,7 +208,7 @@ MeetingPoint choose_meeting_point(const LaunchSettings& settings, LaunchPlan& pl
 
 }  // namespace
 
-Environment shared_environment(const LaunchSettings& settings, ProgramKind kind) {
+Environment shared_environment(const LaunchOptions& settings, ProgramKind kind) {
   SharedVariables variables(settings, kind);
   export_common(variables);
   export_cpu(variables);
@@ -224,8 +224,7 @@ Environment shared_environment(const LaunchSettings& settings, ProgramKind kind)
   return variables.take();
 }
 
-Environment rank_environment(const LaunchSettings& settings, int rank,
-                             const MeetingPoint& meeting) {
+Environment rank_environment(const LaunchOptions& settings, int rank, const MeetingPoint& meeting) {
   if (settings.alone) return {};
   const std::string me = std::to_string(rank);
   const std::string all = std::to_string(settings.num_processes);
@@ -253,7 +252,7 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
   return environment;
 }
 
-LaunchPlan make_plan(const LaunchSettings& settings, const std::vector<std::string>& program) {
+LaunchPlan make_plan(const LaunchOptions& settings, const std::vector<std::string>& program) {
   auto argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
   LaunchPlan plan =
       make_plan(settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native);
@@ -261,7 +260,7 @@ LaunchPlan make_plan(const LaunchSettings& settings, const std::vector<std::stri
   return plan;
 }
 
-LaunchPlan make_plan(const LaunchSettings& settings, ProgramKind kind) {
+LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind) {
   LaunchPlan plan;
   plan.warnings = settings.warnings;
   plan.grace_period = settings.grace_period;

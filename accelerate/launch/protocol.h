@@ -26,21 +26,21 @@ enum class ProgramKind { native, python };
 /// Returns what every rank is told: precision, compiler, threads, and the sections of the chosen
 /// paradigm. A value that nobody asked for is left out, so that it overrules no file of the
 /// program; defaults that Python programs need never replace what the user's environment has.
-[[nodiscard]] Environment shared_environment(const LaunchSettings& settings, ProgramKind kind);
+[[nodiscard]] Environment shared_environment(const LaunchOptions& settings, ProgramKind kind);
 
 /// Returns what rank `rank` is told: who it is, where rank 0 listens, the token of the job, and how
 /// much freed memory it keeps. Empty for a process that is alone.
-[[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
+[[nodiscard]] Environment rank_environment(const LaunchOptions& settings, int rank,
                                            const MeetingPoint& meeting);
 
 /// Makes the plan without a program. Its warnings are those of `settings`, and a line where a flag
 /// or the file overrules a variable of the user's environment. Throws ConfigError and LaunchError.
-[[nodiscard]] LaunchPlan make_plan(const LaunchSettings& settings, ProgramKind kind);
+[[nodiscard]] LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind);
 
 /// Makes the whole plan: settings, program, a port and a fresh token. If the requested port is
 /// taken, a free one replaces it, and a warning says so. Throws ConfigError, ProgramError and
 /// LaunchError.
-[[nodiscard]] LaunchPlan make_plan(const LaunchSettings& settings,
+[[nodiscard]] LaunchPlan make_plan(const LaunchOptions& settings,
                                    const std::vector<std::string>& program);
 
 }  // namespace accelerate

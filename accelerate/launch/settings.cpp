@@ -21,22 +21,22 @@ bool LaunchRequest::chooses_mode() const {
   return std::ranges::any_of(names, [&](const char* name) { return flags.contains(name); });
 }
 
-const Setting* LaunchSettings::asked(const std::string& name) const {
+const Setting* LaunchOptions::asked(const std::string& name) const {
   const auto found = values.find(name);
   const bool is_asked = found != values.end() && found->second.source != Setting::Source::fallback;
   return is_asked ? &found->second : nullptr;
 }
 
-std::string LaunchSettings::text(const std::string& name) const {
+std::string LaunchOptions::text(const std::string& name) const {
   const auto found = values.find(name);
   return found == values.end() ? "" : found->second.text;
 }
 
-bool LaunchSettings::is_on(const std::string& name) const {
+bool LaunchOptions::is_on(const std::string& name) const {
   return parse_bool(text(name)).value_or(false);
 }
 
-bool LaunchSettings::counts(FlagGroup group) const {
+bool LaunchOptions::counts(FlagGroup group) const {
   const auto mode = std::ranges::find(launch_modes(), group, &Mode::group);
   return mode == launch_modes().end() || lower(text(mode->flag)) == lower(mode->value);
 }

@@ -48,7 +48,7 @@ struct Setting {
 
 /// The outcome of the merge. Texts that the launcher itself uses are read once, into the fields
 /// below `values`.
-struct LaunchSettings {
+struct LaunchOptions {
   /// Every flag that has a value, and every key of the file, by name.
   std::map<std::string, Setting> values;
   int num_processes = 1;
@@ -90,14 +90,14 @@ struct LaunchSettings {
 
 /// Merges and checks. Throws ConfigError for values that are not allowed, flags that exclude each
 /// other, and flags whose feature is not built yet. The error names the flag or the file's key.
-[[nodiscard]] LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine);
+[[nodiscard]] LaunchOptions merge_settings(const LaunchRequest& request, const Machine& machine);
 
 namespace detail {
 
 /// Returns warnings of what was given and changes nothing, of keys of the file that newer versions
 /// do not have, and the defaults where the user chose little.
 [[nodiscard]] std::vector<std::string> advice(const LaunchRequest& request,
-                                              const LaunchSettings& settings);
+                                              const LaunchOptions& settings);
 
 }  // namespace detail
 }  // namespace accelerate

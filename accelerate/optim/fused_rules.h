@@ -91,7 +91,7 @@ struct CountedSteps {
 };
 
 template <typename OptionsType, typename State, compat::FusedOptimizer which,
-          void kernel(const compat::FusedTensors&, const compat::FusedAdamSettings&)>
+          void kernel(const compat::FusedTensors&, const compat::FusedAdamOptions&)>
 struct FusedAdamRule : CountedSteps<State> {
   using Options = OptionsType;
   static constexpr auto kWhich = which;

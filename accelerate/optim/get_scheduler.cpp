@@ -18,7 +18,7 @@ using torch::optim::Optimizer;
 struct Request {
   std::string_view name;
   Optimizer& optimizer;
-  const SchedulerKwargs& kwargs;
+  const SchedulerSpecificOptions& kwargs;
   std::int64_t warmup = 0;
   std::optional<std::int64_t> training;
 
@@ -103,7 +103,7 @@ Scheduler make_cosine_warmup_with_min_lr(const Request& request) {
 }
 
 Scheduler make_warmup_stable_decay(const Request& request) {
-  const SchedulerKwargs& kwargs = request.kwargs;
+  const SchedulerSpecificOptions& kwargs = request.kwargs;
   if (!kwargs.num_decay_steps) refuse(request, "needs num_decay_steps, which is not set");
   if (!request.training && !kwargs.num_stable_steps) {
     refuse(request, "needs num_training_steps or num_stable_steps, and neither is set");
@@ -126,7 +126,7 @@ Scheduler make_warmup_stable_decay(const Request& request) {
 
 // Takes the options that both plateau schedules share.
 template <typename Options>
-void take_plateau(const SchedulerKwargs& set, Options& options) {
+void take_plateau(const SchedulerSpecificOptions& set, Options& options) {
   options.mode = set.mode.value_or(options.mode);
   options.factor = set.factor.value_or(options.factor);
   options.patience = set.patience.value_or(options.patience);
@@ -144,7 +144,7 @@ Scheduler make_plateau(const Request& request) {
 }
 
 Scheduler make_greedy(const Request& request) {
-  const SchedulerKwargs& set = request.kwargs;
+  const SchedulerSpecificOptions& set = request.kwargs;
   GreedyLROptions options;
   take_plateau(set, options);
   options.warmup = set.warmup.value_or(options.warmup);
@@ -162,7 +162,7 @@ enum class Steps { none, warmup, warmup_and_training, warmup_perhaps_training };
 struct Known {
   std::string name;
   Steps steps;
-  std::vector<std::string> takes;  // Fields of SchedulerKwargs.
+  std::vector<std::string> takes;  // Fields of SchedulerSpecificOptions.
   Scheduler (*make)(const Request&);
 };
 
@@ -203,7 +203,7 @@ const std::vector<Known>& known_schedules() {
   return known;
 }
 
-std::vector<std::string> fields_set(const SchedulerKwargs& kwargs) {
+std::vector<std::string> fields_set(const SchedulerSpecificOptions& kwargs) {
   std::vector<std::string> names;
   detail::visit_fields(kwargs, [&names](const char* name, const auto& field) {
     if (field) names.emplace_back(name);

@@ -19,7 +19,7 @@ namespace accelerate {
 
 /// Options that only some schedules take. An unset field has the schedule's default. A field that a
 /// schedule does not take must not be set.
-struct SchedulerKwargs {
+struct SchedulerSpecificOptions {
   /// Waves for cosine, cosine_with_min_lr, cosine_warmup_with_min_lr and warmup_stable_decay;
   /// default 0.5. Falls from 1 to 0 for cosine_with_restarts; default 1.
   std::optional<double> num_cycles = {};
@@ -60,7 +60,7 @@ struct SchedulerKwargs {
 };
 
 namespace detail {
-/// Calls `visit(name, field)` for every field of `kwargs`, a SchedulerKwargs, const or not: for
+/// Calls `visit(name, field)` for every field of `kwargs`, a SchedulerSpecificOptions, const or not: for
 /// whoever reads, writes or lists them by name.
 template <typename Kwargs, typename Visit>
 void visit_fields(Kwargs& kwargs, const Visit& visit) {
@@ -97,7 +97,7 @@ struct SchedulerOptions {
   /// Steps of the whole training, including the warm-up, counted before prepare(). See
   /// AcceleratedScheduler for what a step is on several processes.
   std::optional<std::int64_t> num_training_steps = {};
-  SchedulerKwargs scheduler_specific_kwargs = {};
+  SchedulerSpecificOptions scheduler_specific_kwargs = {};
 };
 
 /// Makes the schedule called `name` for `optimizer`: linear, cosine, cosine_with_restarts,

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/launch/config/fsdp_settings.h"
+#include "accelerate/launch/config/fsdp_options.h"
 #include "accelerate/parallel/parallel_model.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/tensor/module_view.h"
@@ -15,7 +15,8 @@
 namespace accelerate {
 
 struct StrategyOptions {
-  std::optional<FsdpSettings> sharding = {};    ///< FSDP and ZeRO; unset: every rank has it all.
+  std::optional<ResolvedFsdpOptions> sharding =
+      {};                                       ///< FSDP and ZeRO; unset: every rank has it all.
   c10::Device device = c10::Device(c10::kCPU);  ///< Where a sharded model computes.
   DistributedDataParallelKwargs ddp = {};       ///< Of replicas; ignored with `sharding`.
   WhenAlone when_alone = WhenAlone::train;      ///< Of replicas in a group of one.

@@ -55,7 +55,7 @@ LaunchEvents events_to(std::ostream& err, const LaunchPlan& plan) {
 }
 
 // Says where each rank runs: on `err` when debugging, else to the logger.
-void tell_notes(const LaunchSettings& settings, std::ostream& err) {
+void tell_notes(const LaunchOptions& settings, std::ostream& err) {
   const Logger logger = get_logger("accelerate.launch");
   for (const auto& line : settings.notes) {
     if (settings.is_on("debug")) {

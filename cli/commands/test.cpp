@@ -72,7 +72,7 @@ struct Launched {
   std::vector<std::string> warnings = {};
 };
 
-Launched launch_checks(const LaunchSettings& settings, const fs::path& folder, const char* part,
+Launched launch_checks(const LaunchOptions& settings, const fs::path& folder, const char* part,
                        const fs::path& log, bool verbose) {
   const LaunchPlan plan =
       make_plan(settings, {torch_program().string(), "self-test", folder.string(), part});
@@ -119,7 +119,7 @@ std::string table_of(const std::vector<Result>& results) {
 }
 
 // Describes in a line what is tested.
-std::string set_up(const LaunchSettings& settings) {
+std::string set_up(const LaunchOptions& settings) {
   std::string text = std::to_string(settings.num_processes) +
                      (settings.num_processes == 1 ? " process" : " processes") +
                      (settings.on_cpu ? " on CPUs" : " on GPUs");
@@ -131,7 +131,7 @@ std::string set_up(const LaunchSettings& settings) {
 }
 
 // If GPUs are asked for and there are none, they were not tested.
-std::string verdict(const LaunchSettings& settings) {
+std::string verdict(const LaunchOptions& settings) {
   if (settings.is_on("multi_gpu") && settings.on_cpu)
     return "Test is a success on CPUs. The configuration asks for GPUs, and there are none here.";
   return "Test is a success! You are ready for your distributed training!";

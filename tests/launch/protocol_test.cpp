@@ -32,7 +32,7 @@ const nlohmann::json& golden() {
   return json;
 }
 
-LaunchSettings settings_of_row(const nlohmann::json& row) {
+LaunchOptions settings_of_row(const nlohmann::json& row) {
   LaunchRequest request;
   request.flags = split_arguments(row["flags"], launch_flags()).flags;
   if (!row["config"].is_null()) {
@@ -145,7 +145,7 @@ class AsRank {
 };
 
 // Returns the settings, or the refusal.
-std::variant<FsdpSettings, std::string> sharding_under(const Environment& told) {
+std::variant<ResolvedFsdpOptions, std::string> sharding_under(const Environment& told) {
   const AsRank environment(told);
   const testing::LogCapture quiet;
   try {

@@ -18,7 +18,7 @@ constexpr const char* kFile =
 
 class Settings : public ::testing::Test {
  protected:
-  LaunchSettings merge(Flags flags, const std::string& file = "", Machine machine = {0, 8}) {
+  LaunchOptions merge(Flags flags, const std::string& file = "", Machine machine = {0, 8}) {
     LaunchRequest request;
     request.flags = std::move(flags);
     if (!file.empty()) {

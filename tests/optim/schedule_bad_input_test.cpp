@@ -36,7 +36,7 @@ void get(torch::optim::Optimizer& optimizer, const char* name,
   (void)get_scheduler(name, optimizer, options);
 }
 
-SchedulerOptions with(const SchedulerKwargs& kwargs) {
+SchedulerOptions with(const SchedulerSpecificOptions& kwargs) {
   return {.num_warmup_steps = 1, .num_training_steps = 9, .scheduler_specific_kwargs = kwargs};
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "accelerate/launch/config/enums.h"
-#include "accelerate/launch/config/fsdp_settings.h"
+#include "accelerate/launch/config/fsdp_options.h"
 #include "accelerate/launch/config/word.h"
 
 namespace accelerate {

@@ -68,7 +68,7 @@ int stage_of(const DeepSpeedConfig& config) {
 
 // ZeRO knows no units, so units are cut by size. But each layer that DeepSpeed has to leave in one
 // piece, because ranks may choose different experts in it, is a unit.
-void decide_units(const DeepSpeedConfig& config, FsdpSettings& settings) {
+void decide_units(const DeepSpeedConfig& config, ResolvedFsdpOptions& settings) {
   settings.transformer_cls_names_to_wrap =
       detail::names_in(config.deepspeed_moe_layer_cls_names.value_or(""));
   if (!settings.transformer_cls_names_to_wrap.empty()) {
@@ -79,7 +79,7 @@ void decide_units(const DeepSpeedConfig& config, FsdpSettings& settings) {
   settings.min_num_params = kLeastUnit;
 }
 
-void decide_dtypes(MixedPrecision mixed_precision, FsdpSettings& settings) {
+void decide_dtypes(MixedPrecision mixed_precision, ResolvedFsdpOptions& settings) {
   if (mixed_precision == MixedPrecision::no) return;
   const DType dtype = mixed_precision == MixedPrecision::fp16 ? DType::f16 : DType::bf16;
   settings.param_dtype = settings.reduce_dtype = settings.buffer_dtype = dtype;
@@ -106,7 +106,7 @@ double launched_gradient_clipping() {
   return use_deepspeed() ? deepspeed_config_from_env().gradient_clipping.value_or(0) : 0;
 }
 
-FsdpSettings settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
+ResolvedFsdpOptions settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
   refuse_file(config);
   const int stage = stage_of(config);
   const bool optimizer = offloads("offload_optimizer_device", config.offload_optimizer_device);
@@ -116,7 +116,7 @@ FsdpSettings settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_pre
                       "; parameters are only sharded, and so only offloaded, at stage 3. Set "
                       "zero_stage to 3, or offload_optimizer_device in its place.");
   }
-  FsdpSettings settings;
+  ResolvedFsdpOptions settings;
   settings.sharding_strategy = strategy_of(stage);
   settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
   decide_units(config, settings);

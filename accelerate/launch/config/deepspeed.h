@@ -34,7 +34,7 @@ namespace accelerate {
 /// `zero3_save_16bit_model` under mixed precision. Throws ConfigError for what this version does
 /// not have: DeepSpeed's own JSON file, and offload to disk. Throws it for offloaded parameters
 /// without stage 3 too. `gradient_clipping` is for the training loop.
-[[nodiscard]] FsdpSettings settings_of(const DeepSpeedConfig& config,
-                                       MixedPrecision mixed_precision);
+[[nodiscard]] ResolvedFsdpOptions settings_of(const DeepSpeedConfig& config,
+                                              MixedPrecision mixed_precision);
 
 }  // namespace accelerate

@@ -66,7 +66,7 @@ std::int64_t least_unit(const Said& said) {
   throw ConfigError("min_num_params is " + std::to_string(least) + "; allowed is 0 or more");
 }
 
-void decide_units(const Said& said, FsdpSettings& settings) {
+void decide_units(const Said& said, ResolvedFsdpOptions& settings) {
   settings.auto_wrap_policy = said(&Plugin::auto_wrap_policy).value_or(AutoWrapPolicy::NO_WRAP);
   if (settings.auto_wrap_policy == AutoWrapPolicy::TRANSFORMER_BASED_WRAP)
     settings.transformer_cls_names_to_wrap =
@@ -79,7 +79,7 @@ void decide_units(const Said& said, FsdpSettings& settings) {
 
 // --- When and where ------------------------------------------------------------------------------
 
-void decide_prefetch(const Said& said, FsdpSettings& settings) {
+void decide_prefetch(const Said& said, ResolvedFsdpOptions& settings) {
   const BackwardPrefetch backward =
       said(&Plugin::backward_prefetch).value_or(BackwardPrefetch::NO_PREFETCH);
   if (settings.version == 1) {
@@ -109,7 +109,7 @@ void warn_of_refusal_to_sync(const Said& said) {
        "sent to all ranks anyway.");
 }
 
-void decide_loading(const Said& said, FsdpSettings& settings) {
+void decide_loading(const Said& said, ResolvedFsdpOptions& settings) {
   settings.cpu_ram_efficient_loading = said.is_on(&Plugin::cpu_ram_efficient_loading);
   // Models may have been read before a file of the program said false.
   const bool read_by_default = !env("FSDP_CPU_RAM_EFFICIENT_LOADING") && only_rank_zero_loads();
@@ -135,7 +135,7 @@ void decide_loading(const Said& said, FsdpSettings& settings) {
   }
 }
 
-void decide_saving(const Said& said, FsdpSettings& settings) {
+void decide_saving(const Said& said, ResolvedFsdpOptions& settings) {
   const auto usual =
       settings.version == 1 ? StateDictType::FULL_STATE_DICT : StateDictType::SHARDED_STATE_DICT;
   settings.state_dict_type = said(&Plugin::state_dict_type).value_or(usual);
@@ -216,7 +216,8 @@ MixedPrecisionPolicy policy_of(const Plugin& plugin, MixedPrecision mixed_precis
   return std::get<MixedPrecisionPolicy>(*plugin.mixed_precision_policy);
 }
 
-void decide_dtypes(const Plugin& plugin, MixedPrecision mixed_precision, FsdpSettings& settings) {
+void decide_dtypes(const Plugin& plugin, MixedPrecision mixed_precision,
+                   ResolvedFsdpOptions& settings) {
   const auto policy = policy_of(plugin, mixed_precision, settings.version);
   check_policy(policy, settings.version);
   settings.param_dtype = policy.param_dtype;
@@ -244,10 +245,11 @@ Plugin launched_fsdp_plugin() {
   return plugin;
 }
 
-FsdpSettings resolve(const FullyShardedDataParallelPlugin& plugin, MixedPrecision mixed_precision) {
+ResolvedFsdpOptions resolve(const FullyShardedDataParallelPlugin& plugin,
+                            MixedPrecision mixed_precision) {
   const Plugin launcher = launched_fsdp_plugin();
   const Said said{plugin, launcher};
-  FsdpSettings settings;
+  ResolvedFsdpOptions settings;
   settings.version = version_of(said);
   detail::decide_strategy(plugin, launcher, settings);
   decide_units(said, settings);

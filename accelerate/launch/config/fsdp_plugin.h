@@ -3,7 +3,7 @@
 //   FullyShardedDataParallelPlugin plugin{
 //       .auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP,
 //       .transformer_cls_names_to_wrap = {{"BertLayer"}}};
-//   const FsdpSettings settings = resolve(plugin, MixedPrecision::bf16);
+//   const ResolvedFsdpOptions settings = resolve(plugin, MixedPrecision::bf16);
 //
 // The first of these that sets a field decides it: the program; the variable FSDP_<X>, which
 // `accelerate launch` sets from `fsdp_config`; upstream's default. docs/config_keys.md says what
@@ -16,7 +16,7 @@
 #pragma once
 
 #include "accelerate/launch/config/enums.h"
-#include "accelerate/launch/config/fsdp_settings.h"
+#include "accelerate/launch/config/fsdp_options.h"
 
 namespace accelerate::detail {
 
@@ -26,7 +26,7 @@ namespace accelerate::detail {
 /// and by what its launcher says; `settings.version` must be set. Warns when the launcher gives a word that the version does not read and that asks for
 /// something other than the result. Throws ConfigError as resolve() does.
 void decide_strategy(const FullyShardedDataParallelPlugin& program,
-                     const FullyShardedDataParallelPlugin& launcher, FsdpSettings& settings);
+                     const FullyShardedDataParallelPlugin& launcher, ResolvedFsdpOptions& settings);
 
 /// Whether ranks share models in groups.
 [[nodiscard]] bool is_hybrid(ShardingStrategy strategy);
@@ -57,7 +57,7 @@ namespace accelerate {
 /// Throws ConfigError for a word or number out of range, for fields that contradict one another or
 /// the version, and for a bad regular expression. Throws it for activation checkpointing too, which
 /// this version does not have. The error says what was found, where, what is allowed and the cure.
-[[nodiscard]] FsdpSettings resolve(const FullyShardedDataParallelPlugin& plugin,
-                                   MixedPrecision mixed_precision);
+[[nodiscard]] ResolvedFsdpOptions resolve(const FullyShardedDataParallelPlugin& plugin,
+                                          MixedPrecision mixed_precision);
 
 }  // namespace accelerate

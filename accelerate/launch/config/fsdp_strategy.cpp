@@ -136,7 +136,7 @@ bool reshards_after_forward(ShardingStrategy strategy) {
   return strategy == ShardingStrategy::FULL_SHARD || strategy == ShardingStrategy::HYBRID_SHARD;
 }
 
-void decide_strategy(const Plugin& program, const Plugin& launcher, FsdpSettings& settings) {
+void decide_strategy(const Plugin& program, const Plugin& launcher, ResolvedFsdpOptions& settings) {
   settings.shard_group_size = group_size(program);
   settings.sharding_strategy =
       settings.version == 1

@@ -31,7 +31,7 @@ using detail::Unit;
 
 // Describes what must be the same on all ranks, besides the settings that prepare() compares. Ranks
 // that differ would cut different units, or wait for each other for ever.
-std::string describe(const ModuleView& view, const FsdpSettings& settings) {
+std::string describe(const ModuleView& view, const ResolvedFsdpOptions& settings) {
   std::string text = "shard_group_size " + std::to_string(settings.shard_group_size);
   using Place = std::tuple<const void*, std::int64_t>;  // Storage and offset.
   std::map<Place, std::string> seen;
@@ -57,7 +57,7 @@ std::string some_of(std::vector<std::string> names) {
 class FullyShardedDataParallel final : public ParallelEngine, public Inspection {
  public:
   FullyShardedDataParallel(const ModuleView& view, std::shared_ptr<Communicator> communicator,
-                           const FsdpSettings& settings, c10::Device device);
+                           const ResolvedFsdpOptions& settings, c10::Device device);
 
   [[nodiscard]] detail::ShardedParts& parts() { return *parts_; }
 
@@ -80,7 +80,7 @@ class FullyShardedDataParallel final : public ParallelEngine, public Inspection 
   [[nodiscard]] std::string_view full_parameters() const override { return full_name_; }
 
  private:
-  void take_over(const ModuleView& view, const FsdpSettings& settings, c10::Device device);
+  void take_over(const ModuleView& view, const ResolvedFsdpOptions& settings, c10::Device device);
   [[nodiscard]] detail::GradientShards::Callbacks callbacks();
   void warn_of_views(const std::vector<std::string>& names) const;
   void warn_of_unused(const std::optional<std::vector<std::string>>& names);
@@ -98,7 +98,8 @@ class FullyShardedDataParallel final : public ParallelEngine, public Inspection 
 
 FullyShardedDataParallel::FullyShardedDataParallel(const ModuleView& view,
                                                    std::shared_ptr<Communicator> communicator,
-                                                   const FsdpSettings& settings, c10::Device device)
+                                                   const ResolvedFsdpOptions& settings,
+                                                   c10::Device device)
     : ParallelEngine(std::move(communicator)) {
   auto& [given, groups, units, full, whole, gradients] = model_;
   given = this->communicator();
@@ -115,8 +116,8 @@ FullyShardedDataParallel::FullyShardedDataParallel(const ModuleView& view,
 }
 
 // Turns whole leaves into slices.
-void FullyShardedDataParallel::take_over(const ModuleView& view, const FsdpSettings& settings,
-                                         c10::Device device) {
+void FullyShardedDataParallel::take_over(const ModuleView& view,
+                                         const ResolvedFsdpOptions& settings, c10::Device device) {
   const at::NoGradGuard no_grad;
   auto& world = *model_.groups.world;
   const detail::ValuesOptions values{device, settings.sync_module_states};
@@ -236,7 +237,7 @@ ShardedMemory FullyShardedDataParallel::memory() const {
 }  // namespace
 
 ParallelModel shard_model(const ModuleView& view, std::shared_ptr<Communicator> communicator,
-                          const FsdpSettings& settings, c10::Device device) {
+                          const ResolvedFsdpOptions& settings, c10::Device device) {
   const auto engine =
       std::make_shared<FullyShardedDataParallel>(view, std::move(communicator), settings, device);
   const std::shared_ptr<detail::ShardedParts> parts(engine, &engine->parts());

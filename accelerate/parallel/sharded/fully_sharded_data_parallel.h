@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/launch/config/fsdp_settings.h"
+#include "accelerate/launch/config/fsdp_options.h"
 #include "accelerate/parallel/parallel_model.h"
 #include "accelerate/tensor/module_view.h"
 
@@ -23,6 +23,6 @@ namespace accelerate {
 /// sharded; ConfigError for settings that do not fit the group or the model.
 [[nodiscard]] ParallelModel shard_model(const ModuleView& view,
                                         std::shared_ptr<Communicator> communicator,
-                                        const FsdpSettings& settings, c10::Device device);
+                                        const ResolvedFsdpOptions& settings, c10::Device device);
 
 }  // namespace accelerate

@@ -20,7 +20,7 @@
 namespace accelerate::detail {
 namespace {
 
-int ranks_of_a_copy(int ranks, const FsdpSettings& settings) {
+int ranks_of_a_copy(int ranks, const ResolvedFsdpOptions& settings) {
   if (settings.sharding_strategy == ShardingStrategy::NO_SHARD) return 1;
   if (!is_hybrid(settings.sharding_strategy)) return ranks;
   const int asked = settings.shard_group_size > 0 ? settings.shard_group_size : ranks;
@@ -51,7 +51,7 @@ std::shared_ptr<Communicator> split_into(Communicator& all, int count,
 
 // --- units ---------------------------------------------------------------------------------------
 
-UnitTypes types_of(const at::Tensor& leaf, const FsdpSettings& settings) {
+UnitTypes types_of(const at::Tensor& leaf, const ResolvedFsdpOptions& settings) {
   const at::ScalarType own = leaf.scalar_type();
   if (!c10::isFloatingType(own)) return {own, own, own};
   UnitTypes types{own, own, own};
@@ -65,7 +65,7 @@ UnitTypes types_of(const at::Tensor& leaf, const FsdpSettings& settings) {
   return types;
 }
 
-FsdpSettings in_full_precision(FsdpSettings settings) {
+ResolvedFsdpOptions in_full_precision(ResolvedFsdpOptions settings) {
   settings.param_dtype = settings.reduce_dtype = std::nullopt;
   return settings;
 }
@@ -128,7 +128,7 @@ void require_shardable(const NamedTensor& leaf, const std::string& class_name) {
 
 }  // namespace
 
-ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings) {
+ShardGroups make_groups(Communicator& communicator, const ResolvedFsdpOptions& settings) {
   const int ranks = communicator.size();
   const int copy = ranks_of_a_copy(ranks, settings);
   ShardGroups groups;
@@ -146,11 +146,12 @@ ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings
   return groups;
 }
 
-Units make_units(const ModuleView& view, const FsdpSettings& settings, const UnitPlace& place) {
+Units make_units(const ModuleView& view, const ResolvedFsdpOptions& settings,
+                 const UnitPlace& place) {
   const auto leaves = without_duplicates(view.parameters);
   Units units;
   for (const auto& plan : plan_units(view, settings)) {
-    const FsdpSettings own = plan.full_precision ? in_full_precision(settings) : settings;
+    const ResolvedFsdpOptions own = plan.full_precision ? in_full_precision(settings) : settings;
     std::vector<std::pair<Kind, UnitSpec>> specs;
     for (const std::size_t i : plan.parameters) {
       require_shardable(leaves[i], view.class_name);
@@ -177,8 +178,8 @@ Units make_units(const ModuleView& view, const FsdpSettings& settings, const Uni
   return units;
 }
 
-ChosenParameters choose_full_parameters(const ShardGroups& groups, const FsdpSettings& settings,
-                                        c10::Device device) {
+ChosenParameters choose_full_parameters(const ShardGroups& groups,
+                                        const ResolvedFsdpOptions& settings, c10::Device device) {
   const auto wish = settings.full_parameters;
   const bool alone = groups.shard->size() == 1;
   const bool together = device.is_cpu() && !alone && SharedPages::possible(*groups.shard);

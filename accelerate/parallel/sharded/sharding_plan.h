@@ -42,7 +42,8 @@ class ResidentParameters final : public FullParameters {
 
 /// Splits `communicator` as the strategy says. [collective] Throws ConfigError when the ranks do
 /// not divide into equal groups.
-[[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings);
+[[nodiscard]] ShardGroups make_groups(Communicator& communicator,
+                                      const ResolvedFsdpOptions& settings);
 
 struct UnitPlace {
   int slices = 1;
@@ -52,7 +53,7 @@ struct UnitPlace {
 
 /// Returns the units of `view` that `settings` ask for, the root first. A unit has one type, and is
 /// all trained or all frozen. Throws UsageError for a parameter that cannot be sharded.
-[[nodiscard]] Units make_units(const ModuleView& view, const FsdpSettings& settings,
+[[nodiscard]] Units make_units(const ModuleView& view, const ResolvedFsdpOptions& settings,
                                const UnitPlace& place);
 
 struct ChosenParameters {
@@ -64,7 +65,7 @@ struct ChosenParameters {
 /// name one. [collective] Throws ConfigError when the settings name pages and the ranks cannot have
 /// them.
 [[nodiscard]] ChosenParameters choose_full_parameters(const ShardGroups& groups,
-                                                      const FsdpSettings& settings,
+                                                      const ResolvedFsdpOptions& settings,
                                                       c10::Device device);
 
 }  // namespace accelerate::detail

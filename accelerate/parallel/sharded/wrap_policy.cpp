@@ -25,13 +25,13 @@ bool is_batch_norm(const ModuleNode& node) {
   return is_one_of(node.word, {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"});
 }
 
-bool is_mixed(const FsdpSettings& settings) {
+bool is_mixed(const ResolvedFsdpOptions& settings) {
   return settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
 }
 
 // Returns the policy that the settings amount to. SIZE_BASED_WRAP without a size is not a policy,
 // as in the original.
-AutoWrapPolicy policy_of(const FsdpSettings& settings) {
+AutoWrapPolicy policy_of(const ResolvedFsdpOptions& settings) {
   const bool sized = settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP;
   return sized && settings.min_num_params == 0 ? AutoWrapPolicy::NO_WRAP
                                                : settings.auto_wrap_policy;
@@ -79,7 +79,7 @@ std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
 
 class FirstVersion {
  public:
-  FirstVersion(const ModuleTree& tree, const FsdpSettings& settings,
+  FirstVersion(const ModuleTree& tree, const ResolvedFsdpOptions& settings,
                const std::vector<std::string>& of_model)
       : tree_(tree),
         policy_(policy_of(settings)),
@@ -158,7 +158,7 @@ void choose_input_embedding(const ModuleTree& tree, std::unordered_set<const voi
 }
 
 std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
-                                                         const FsdpSettings& settings,
+                                                         const ResolvedFsdpOptions& settings,
                                                          const std::vector<std::string>& of_model) {
   std::unordered_set<const void*> chosen;
   std::unordered_set<std::string> classes;
@@ -230,7 +230,7 @@ void warn_of_unmatched(const ModuleTree& tree) {
 
 }  // namespace
 
-std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& settings) {
+std::vector<UnitPlan> plan_units(const ModuleView& view, const ResolvedFsdpOptions& settings) {
   const ModuleTree tree = module_tree(view, settings.ignored_modules);
   warn_of_unmatched(tree);
   const auto of_model =
@@ -243,7 +243,8 @@ std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& set
   return units;
 }
 
-std::vector<at::Tensor> buffers_to_cast(const ModuleView& view, const FsdpSettings& settings) {
+std::vector<at::Tensor> buffers_to_cast(const ModuleView& view,
+                                        const ResolvedFsdpOptions& settings) {
   const ModuleTree tree = module_tree(view, settings.ignored_modules);
   std::unordered_map<std::string, const ModuleNode*> modules;
   for (const ModuleNode& node : tree.nodes) modules.emplace(node.name, &node);

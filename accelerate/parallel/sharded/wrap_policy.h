@@ -49,11 +49,11 @@ struct UnitPlan {
 /// depth. Source: `_auto_wrap` of PyTorch 2.13, and `fsdp2_prepare_model` of Accelerate 1.15, whose
 /// tail unit is the root here: neither is freed after forward.
 [[nodiscard]] std::vector<UnitPlan> plan_units(const ModuleView& view,
-                                               const FsdpSettings& settings);
+                                               const ResolvedFsdpOptions& settings);
 
 /// Returns the buffers that a policy's buffer_dtype is for, each once: floating buffers, except
 /// those of batch norms and of modules below `settings.ignored_modules`.
 [[nodiscard]] std::vector<at::Tensor> buffers_to_cast(const ModuleView& view,
-                                                      const FsdpSettings& settings);
+                                                      const ResolvedFsdpOptions& settings);
 
 }  // namespace accelerate::detail

@@ -61,28 +61,28 @@ bool accompanies(const at::Tensor& parameter, const at::Tensor& tensor) {
          same_order(parameter, tensor);
 }
 
-void fused_adam_(const FusedTensors& t, const FusedAdamSettings& s) {
+void fused_adam_(const FusedTensors& t, const FusedAdamOptions& s) {
   with_rate(t, s.lr, [&](const auto& lr) {
     at::_fused_adam_(t.parameters, t.gradients, t.first, t.second, t.third, t.steps, lr, s.beta1,
                      s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
   });
 }
 
-void fused_adamw_(const FusedTensors& t, const FusedAdamSettings& s) {
+void fused_adamw_(const FusedTensors& t, const FusedAdamOptions& s) {
   with_rate(t, s.lr, [&](const auto& lr) {
     at::_fused_adamw_(t.parameters, t.gradients, t.first, t.second, t.third, t.steps, lr, s.beta1,
                       s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
   });
 }
 
-void fused_sgd_(const FusedTensors& t, const FusedSgdSettings& s) {
+void fused_sgd_(const FusedTensors& t, const FusedSgdOptions& s) {
   with_rate(t, s.lr, [&](const auto& lr) {
     at::_fused_sgd_(t.parameters, t.gradients, t.first, s.weight_decay, s.momentum, lr, s.dampening,
                     s.nesterov, /*maximize=*/false, s.is_first_step);
   });
 }
 
-void fused_adagrad_(const FusedTensors& t, const FusedAdagradSettings& s) {
+void fused_adagrad_(const FusedTensors& t, const FusedAdagradOptions& s) {
   with_rate(t, s.lr, [&](const auto& lr) {
     at::_fused_adagrad_(t.parameters, t.gradients, t.first, t.steps, lr, s.lr_decay, s.weight_decay,
                         s.eps, /*maximize=*/false);

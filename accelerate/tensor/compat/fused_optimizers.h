@@ -39,24 +39,24 @@ struct FusedTensors {
       rate;  ///< Shape {}, fp32: the learning rate, instead of the settings' `lr`, if defined.
 };
 
-struct FusedAdamSettings {
+struct FusedAdamOptions {
   double lr, beta1, beta2, weight_decay, eps;
   bool amsgrad;
 };
-struct FusedSgdSettings {
+struct FusedSgdOptions {
   double lr, momentum, dampening, weight_decay;
   bool nesterov;
   bool is_first_step;  ///< The buffers are uninitialised and become the gradients.
 };
-struct FusedAdagradSettings {
+struct FusedAdagradOptions {
   double lr, lr_decay, weight_decay, eps;
 };
 
 // Take one step, in place. Gradients are only read. Version counters of the parameters do not move.
 // Source: aten/src/ATen/native/Fused*.cpp, torch/optim/{adam,adamw,sgd,adagrad}.py (fused=True).
-void fused_adam_(const FusedTensors& tensors, const FusedAdamSettings& settings);
-void fused_adamw_(const FusedTensors& tensors, const FusedAdamSettings& settings);
-void fused_sgd_(const FusedTensors& tensors, const FusedSgdSettings& settings);
-void fused_adagrad_(const FusedTensors& tensors, const FusedAdagradSettings& settings);
+void fused_adam_(const FusedTensors& tensors, const FusedAdamOptions& settings);
+void fused_adamw_(const FusedTensors& tensors, const FusedAdamOptions& settings);
+void fused_sgd_(const FusedTensors& tensors, const FusedSgdOptions& settings);
+void fused_adagrad_(const FusedTensors& tensors, const FusedAdagradOptions& settings);
 
 }  // namespace accelerate::compat

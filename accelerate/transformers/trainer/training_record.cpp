@@ -29,8 +29,7 @@ LogValues TrainingRecord::log(LogValues logs) {
     logs.set("num_input_tokens_seen", static_cast<double>(state.num_input_tokens_seen));
   LogValues kept = logs;
   kept.set("step", static_cast<double>(state.global_step));
-  std::ranges::sort(kept, {}, &LogValues::value_type::first);
-  state.log_history.push_back(std::move(kept));
+  state.log_history.push_back(kept.sorted());
   call(&TrainerCallback::on_log, logs);
   return logs;
 }

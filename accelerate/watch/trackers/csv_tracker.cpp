@@ -70,7 +70,7 @@ bool CsvTracker::continue_file() {
   return true;
 }
 
-void CsvTracker::store_init_configuration(const TrackerConfig& config) {
+void CsvTracker::store_init_configuration(const ConfigMap& config) {
   write_configuration(config);
 }
 

@@ -45,7 +45,7 @@ class CsvTracker final : public detail::FileTracker {
   /// Continues an existing file with its columns; cuts off a torn last row of a killed run. Throws
   /// ConfigError if another run writes to the file, or if it is not a file of this tracker.
   void start() override;
-  void store_init_configuration(const TrackerConfig& config) override;
+  void store_init_configuration(const ConfigMap& config) override;
   /// Scalars get a column <name>/<part> per part, a histogram gets <name>/min, /mean and /max.
   /// Numbers that are not finite are written as nan, inf, -inf. Throws UsageError for values called
   /// step or time. Cost: a new column rewrites the file, on the writing thread.

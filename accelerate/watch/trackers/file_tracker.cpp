@@ -45,7 +45,7 @@ void FileTracker::reserve(const std::string& name) {
   }
 }
 
-void FileTracker::write_configuration(const TrackerConfig& config) {
+void FileTracker::write_configuration(const ConfigMap& config) {
   files().rewrite(folder_ / "config.json",
                   [text = write_json(to_node(config))](const std::string&) { return text; });
 }

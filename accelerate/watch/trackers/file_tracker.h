@@ -34,7 +34,7 @@ class FileTracker : public GeneralTracker {
   /// file would cut off each other's rows. Throws ConfigError if another tracker has the file.
   void reserve(const std::string& name);
   /// Writes config.json beside the rows.
-  void write_configuration(const TrackerConfig& config);
+  void write_configuration(const ConfigMap& config);
 
  private:
   std::string name_;

@@ -37,7 +37,7 @@ class GeneralTracker {
   /// Called once, by init_trackers(), before anything else.
   virtual void start() {}
   /// Stores the settings of the run, by which people compare runs.
-  virtual void store_init_configuration(const TrackerConfig& config) { (void)config; }
+  virtual void store_init_configuration(const ConfigMap& config) { (void)config; }
   /// Logs the values of a step. Must not wait.
   virtual void log(const TrackerValues& values, std::optional<std::int64_t> step) = 0;
   /// Log images or a table. The default warns once that the tracker does not keep them.
@@ -52,7 +52,7 @@ class GeneralTracker {
 struct TrackerSetup {
   std::string run_name;               ///< The project's name.
   std::filesystem::path logging_dir;  ///< Empty if none was given.
-  TrackerConfig options;              ///< init_kwargs[name]
+  ConfigMap options;                  ///< init_kwargs[name]
 };
 
 struct TrackerClass {

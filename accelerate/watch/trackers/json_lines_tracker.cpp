@@ -86,7 +86,7 @@ void JsonLinesTracker::start() {
   if (!end.empty()) files().append(folder() / kJsonLinesFile, end);
 }
 
-void JsonLinesTracker::store_init_configuration(const TrackerConfig& config) {
+void JsonLinesTracker::store_init_configuration(const ConfigMap& config) {
   write_configuration(config);
 }
 

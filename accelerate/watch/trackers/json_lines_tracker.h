@@ -18,7 +18,7 @@ class JsonLinesTracker final : public detail::FileTracker {
   /// Continues an existing file; cuts off a torn last line of a killed run. Throws ConfigError if
   /// another run writes to the file.
   void start() override;
-  void store_init_configuration(const TrackerConfig& config) override;
+  void store_init_configuration(const ConfigMap& config) override;
   /// Writes NaN and infinities as the strings "NaN", "Infinity", "-Infinity", since JSON has no
   /// numbers for them. Throws UsageError for values called _step or _time.
   void log(const TrackerValues& values, std::optional<std::int64_t> step) override;

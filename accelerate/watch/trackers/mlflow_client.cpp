@@ -66,7 +66,7 @@ Json tag(const std::string& key, std::string_view value) {
   return {{"key", key}, {"value", fit_bytes(value, kMost)}};
 }
 
-Json tags_of(const MlflowSettings& settings) {
+Json tags_of(const MlflowOptions& settings) {
   Json tags = Json::array();
   for (const auto& one : flatten(settings.tags))
     tags.push_back(tag(mlflow_key(one.name), setting_text(one)));
@@ -77,7 +77,7 @@ Json tags_of(const MlflowSettings& settings) {
 
 }  // namespace
 
-MlflowClient::MlflowClient(HttpTransport& transport, const MlflowSettings& settings)
+MlflowClient::MlflowClient(HttpTransport& transport, const MlflowOptions& settings)
     : transport_(transport), settings_(settings), key_(random_key()) {}
 
 MlflowClient::Json MlflowClient::call(HttpRequest request) {

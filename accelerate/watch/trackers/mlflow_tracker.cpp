@@ -62,9 +62,9 @@ void warn_left_out(const detail::MlflowRefused& error) {
 
 MlflowTracker::MlflowTracker(const TrackerSetup& setup,
                              std::unique_ptr<detail::HttpTransport> transport)
-    : MlflowTracker(detail::mlflow_settings(setup), std::move(transport)) {}
+    : MlflowTracker(detail::mlflow_options(setup), std::move(transport)) {}
 
-MlflowTracker::MlflowTracker(detail::MlflowSettings settings,
+MlflowTracker::MlflowTracker(detail::MlflowOptions settings,
                              std::unique_ptr<detail::HttpTransport> transport)
     : settings_(std::move(settings)),
       transport_(std::move(transport)),
@@ -96,7 +96,7 @@ void MlflowTracker::start() {
   thread_ = std::thread([this] { run(); });
 }
 
-void MlflowTracker::store_init_configuration(const TrackerConfig& config) {
+void MlflowTracker::store_init_configuration(const ConfigMap& config) {
   for (const auto& setting : detail::flatten(config)) {
     const std::string text = detail::setting_text(setting);
     if (text.size() > kMostParamBytes) {

@@ -24,13 +24,13 @@
 namespace accelerate {
 namespace detail {
 
-struct MlflowSettings {
+struct MlflowOptions {
   std::string server = {};       ///< "https://host:port", without a slash at the end.
   std::string experiment = {};   ///< Its name.
   std::string run_name = {};     ///< "": the server chooses one.
   std::string run_id = {};       ///< The run to continue; "" for a new run.
   std::string description = {};  ///< "" for none.
-  TrackerConfig tags = {};       ///< Plain values.
+  ConfigMap tags = {};           ///< Plain values.
   HttpOptions http = {};
   /// How long values may wait before they are sent.
   std::chrono::milliseconds flush_interval{1000};
@@ -47,7 +47,7 @@ struct MlflowSettings {
 /// Reads the settings from the options and the environment, which takes precedence. Throws
 /// ConfigError if there is no server, its address is not http(s) or contains a password, or an
 /// option is unknown.
-[[nodiscard]] MlflowSettings mlflow_settings(const TrackerSetup& setup);
+[[nodiscard]] MlflowOptions mlflow_options(const TrackerSetup& setup);
 
 /// Whether the options or the environment name a server, valid or not.
 [[nodiscard]] bool names_mlflow_server(const TrackerSetup& setup);
@@ -83,7 +83,7 @@ class MlflowUnavailable : public NetworkError {
 class MlflowClient {
  public:
   /// `transport` and `settings` must outlive it.
-  MlflowClient(HttpTransport& transport, const MlflowSettings& settings);
+  MlflowClient(HttpTransport& transport, const MlflowOptions& settings);
 
   /// Makes the run, or continues the run that the settings name. Returns its id. A second call
   /// finds the run of the first call if the answer was lost.
@@ -103,7 +103,7 @@ class MlflowClient {
   std::string take_run(const Json& answer, const std::string& at);
 
   HttpTransport& transport_;
-  const MlflowSettings& settings_;
+  const MlflowOptions& settings_;
   const std::string key_;  // Random; a tag of the run, by which it is found again.
   bool is_attempted_ = false;
   std::string run_id_;
@@ -127,10 +127,10 @@ class MlflowTracker final : public GeneralTracker {
  public:
   /// Options: tracking_uri, experiment_name (default: the project's), run_name, run_id,
   /// description, tags, flush_secs (1), finish_timeout_secs (10). `transport` is the network; null
-  /// means libcurl. Throws ConfigError as mlflow_settings does.
+  /// means libcurl. Throws ConfigError as mlflow_options does.
   explicit MlflowTracker(const TrackerSetup& setup,
                          std::unique_ptr<detail::HttpTransport> transport = nullptr);
-  MlflowTracker(detail::MlflowSettings settings, std::unique_ptr<detail::HttpTransport> transport);
+  MlflowTracker(detail::MlflowOptions settings, std::unique_ptr<detail::HttpTransport> transport);
   /// Without finish(): tries once to send what waits, and leaves the run open, with a warning.
   ~MlflowTracker() override;
 
@@ -138,7 +138,7 @@ class MlflowTracker final : public GeneralTracker {
   void start() override;
   /// Logs the parameters of the run; nested settings become "optimizer.lr". Values longer than
   /// 6000 bytes are cut, with a warning.
-  void store_init_configuration(const TrackerConfig& config) override;
+  void store_init_configuration(const ConfigMap& config) override;
   /// Logs metrics; Scalars become <name>/<part>. Texts and histograms are left out, with a
   /// warning. Never waits for the network.
   void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
@@ -168,7 +168,7 @@ class MlflowTracker final : public GeneralTracker {
   void drain(bool ends_run);
   [[nodiscard]] std::string losses() const;
 
-  const detail::MlflowSettings settings_;
+  const detail::MlflowOptions settings_;
   std::unique_ptr<detail::HttpTransport> transport_;
   const pid_t process_;
 

@@ -50,7 +50,7 @@ std::string scalars_folder(const std::string& tag, const std::string& part) {
   return name;
 }
 
-Hparams to_hparams(const TrackerConfig& config) {
+Hparams to_hparams(const ConfigMap& config) {
   Hparams hparams;
   for (const auto& setting : detail::flatten(config)) {
     if (const auto* flag = std::get_if<bool>(&setting.value)) {
@@ -93,7 +93,7 @@ void TensorBoardTracker::add(const fs::path& place, std::string record) {
   files().append(event_file(place), std::move(record));
 }
 
-void TensorBoardTracker::store_init_configuration(const TrackerConfig& config) {
+void TensorBoardTracker::store_init_configuration(const ConfigMap& config) {
   const double now = detail::seconds_since_epoch();
   const fs::path place = folder() / time_folder(now);
   add(place, hparams_events({now, 0}, to_hparams(config)));

@@ -19,7 +19,7 @@ class TensorBoardTracker final : public detail::FileTracker {
       : FileTracker("tensorboard", setup, files) {}
 
   void start() override;
-  void store_init_configuration(const TrackerConfig& config) override;
+  void store_init_configuration(const ConfigMap& config) override;
   void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step) override;
   /// Logs a table in Markdown, under Text.

@@ -15,7 +15,7 @@ namespace accelerate::detail {
 /// Each getter takes an option out; finish() refuses what remains. All throw ConfigError.
 class TrackerOptions {
  public:
-  TrackerOptions(std::string tracker, TrackerConfig options)
+  TrackerOptions(std::string tracker, ConfigMap options)
       : tracker_(std::move(tracker)), options_(std::move(options)) {}
 
   [[nodiscard]] std::optional<std::string> text(const std::string& name);
@@ -32,7 +32,7 @@ class TrackerOptions {
   [[noreturn]] void refuse(const std::string& name, const std::string& allowed) const;
 
   std::string tracker_;
-  TrackerConfig options_;
+  ConfigMap options_;
   std::vector<std::string> known_;
 };
 

@@ -104,8 +104,8 @@ Trackers::~Trackers() = default;
 Trackers::Trackers(Trackers&&) noexcept = default;
 Trackers& Trackers::operator=(Trackers&&) noexcept = default;
 
-void Trackers::init(const std::string& project_name, const TrackerConfig& config,
-                    const TrackerKwargs& init_kwargs) {
+void Trackers::init(const std::string& project_name, const ConfigMap& config,
+                    const TrackerInitOptions& init_kwargs) {
   if (started_) {
     throw UsageError(
         "init_trackers was called a second time; end_training() ends the first run of trackers");
@@ -126,12 +126,12 @@ void Trackers::init(const std::string& project_name, const TrackerConfig& config
   started_ = true;
 }
 
-void Trackers::make(const std::string& project_name, const TrackerKwargs& init_kwargs) {
+void Trackers::make(const std::string& project_name, const TrackerInitOptions& init_kwargs) {
   for (const auto& [name, tracker_class, is_from_all, object] : choices_) {
     if (tracker_class.main_process_only && !is_main_process_) continue;
     const auto options = init_kwargs.find(name);
     const TrackerSetup setup{project_name, logging_dir_,
-                             options == init_kwargs.end() ? TrackerConfig{} : options->second};
+                             options == init_kwargs.end() ? ConfigMap{} : options->second};
     if (is_from_all && tracker_class.is_in_all && !tracker_class.is_in_all(setup)) continue;
     auto tracker = tracker_class.make(setup);
     if (!tracker) {
@@ -143,7 +143,7 @@ void Trackers::make(const std::string& project_name, const TrackerKwargs& init_k
   }
 }
 
-void Trackers::check_kwargs(const TrackerKwargs& init_kwargs) const {
+void Trackers::check_kwargs(const TrackerInitOptions& init_kwargs) const {
   for (const auto& [name, options] : init_kwargs) {
     const auto known = names();
     if (std::ranges::find(known, name) != known.end()) continue;

@@ -33,7 +33,7 @@ class LogWith {
 };
 
 /// init_kwargs: options by tracker.
-using TrackerKwargs = std::map<std::string, TrackerConfig>;
+using TrackerInitOptions = std::map<std::string, ConfigMap>;
 
 /// The trackers on this rank. Not thread-safe.
 class Trackers {
@@ -51,8 +51,8 @@ class Trackers {
   /// Makes and starts the trackers, and gives them `config`. Local. Throws ConfigError, and what a
   /// tracker throws; then no tracker is left, even if some had started. Throws UsageError if called
   /// again before finish().
-  void init(const std::string& project_name, const TrackerConfig& config,
-            const TrackerKwargs& init_kwargs);
+  void init(const std::string& project_name, const ConfigMap& config,
+            const TrackerInitOptions& init_kwargs);
   /// This and the next two functions reach all trackers even if one throws; the first exception is
   /// rethrown at the end. They throw UsageError before init(), when there is no run.
   void log(const TrackerValues& values, std::optional<std::int64_t> step);
@@ -71,8 +71,8 @@ class Trackers {
 
  private:
   struct Choice;
-  void make(const std::string& project_name, const TrackerKwargs& init_kwargs);
-  void check_kwargs(const TrackerKwargs& init_kwargs) const;
+  void make(const std::string& project_name, const TrackerInitOptions& init_kwargs);
+  void check_kwargs(const TrackerInitOptions& init_kwargs) const;
   [[nodiscard]] std::vector<std::string> names() const;
   void need_started(const char* call) const;
   void add(Choice choice);

@@ -79,7 +79,7 @@ TrackerValue::TrackerValue(const at::Tensor& value) : variant(number_of(value)) 
 
 namespace detail {
 
-std::vector<FlatSetting> flatten(const TrackerConfig& config) {
+std::vector<FlatSetting> flatten(const ConfigMap& config) {
   std::vector<FlatSetting> settings;
   for (const auto& [name, value] : config) flatten_into(settings, name, value);
   return settings;
@@ -163,7 +163,7 @@ void check_values(const TrackerValues& values) {
   check_names(names, "value");
 }
 
-void check_config(const TrackerConfig& config) {
+void check_config(const ConfigMap& config) {
   std::vector<std::string> names;
   for (const auto& [name, value] : config) {
     names.push_back(name);

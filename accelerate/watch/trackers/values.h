@@ -123,7 +123,7 @@ struct TrackerTable {
 };
 
 class ConfigValue;
-/// Settings by name, in the order given.
+/// The configuration of a run, or the options of a tracker: values by name, in the order given.
 using ConfigMap = std::vector<std::pair<std::string, ConfigValue>>;
 
 /// Plain data: nothing, a boolean, a number, a text, a list, or settings by name.
@@ -156,9 +156,6 @@ class ConfigValue {
   Data data_;
 };
 
-/// The configuration of a run, or the options of a tracker.
-using TrackerConfig = ConfigMap;
-
 struct Node;
 
 namespace detail {
@@ -169,7 +166,7 @@ struct FlatSetting {
   std::string name;
   std::variant<std::monostate, bool, std::int64_t, double, std::string> value;
 };
-[[nodiscard]] std::vector<FlatSetting> flatten(const TrackerConfig& config);
+[[nodiscard]] std::vector<FlatSetting> flatten(const ConfigMap& config);
 
 /// Converts `value` to a document for the YAML and JSON writers.
 [[nodiscard]] Node to_node(const ConfigValue& value);
@@ -183,7 +180,7 @@ struct FlatSetting {
 /// values that are not real numbers.
 void check_values(const TrackerValues& values);
 void check_names(const std::vector<std::string>& names, std::string_view what);
-void check_config(const TrackerConfig& config);
+void check_config(const ConfigMap& config);
 
 }  // namespace detail
 }  // namespace accelerate

@@ -66,10 +66,10 @@ TEST(DeepSpeed, ComputesInTheAcceleratorsPrecision) {
 }
 
 TEST(DeepSpeed, CutsUnitsBySizeAndLeavesLayersOfExpertsInOnePiece) {
-  const FsdpSettings by_size = settings_of({}, MixedPrecision::no);
+  const ResolvedFsdpOptions by_size = settings_of({}, MixedPrecision::no);
   EXPECT_EQ(by_size.auto_wrap_policy, AutoWrapPolicy::SIZE_BASED_WRAP);
   EXPECT_EQ(by_size.min_num_params, 1'000'000);
-  const FsdpSettings by_class =
+  const ResolvedFsdpOptions by_class =
       settings_of({.deepspeed_moe_layer_cls_names = "MixtralMoe, JetMoe,"}, MixedPrecision::no);
   EXPECT_EQ(by_class.auto_wrap_policy, AutoWrapPolicy::TRANSFORMER_BASED_WRAP);
   EXPECT_EQ(by_class.transformer_cls_names_to_wrap,

@@ -103,7 +103,7 @@ T value_in(const Json& value, T absent) {
 }
 
 // Where version 2 has no choice the original says None; our settings say what it then does.
-void expect_choices(const Json& fields, FsdpSettings& expected) {
+void expect_choices(const Json& fields, ResolvedFsdpOptions& expected) {
   using enum ShardingStrategy;
   const bool second = fields["fsdp_version"] == 2;
   const bool sync = second && fields["cpu_ram_efficient_loading"].get<bool>();
@@ -119,8 +119,8 @@ void expect_choices(const Json& fields, FsdpSettings& expected) {
   expected.forward_prefetch = value_in(fields["forward_prefetch"], false);
 }
 
-FsdpSettings settings_of(const Json& fields) {
-  FsdpSettings expected;
+ResolvedFsdpOptions settings_of(const Json& fields) {
+  ResolvedFsdpOptions expected;
   expect_choices(fields, expected);
   const MixedPrecisionPolicy policy = policy_in(fields);
   expected.param_dtype = policy.param_dtype;
@@ -178,8 +178,8 @@ std::string refused_here_alone(const Json& row) {
   return "";
 }
 
-FsdpSettings expected_here(const Json& row) {
-  FsdpSettings expected = settings_of(row["fields"]);
+ResolvedFsdpOptions expected_here(const Json& row) {
+  ResolvedFsdpOptions expected = settings_of(row["fields"]);
   if (const auto strategy = renamed_strategy(row)) expected.sharding_strategy = *strategy;
   for (auto& name : expected.transformer_cls_names_to_wrap) name = trim(name);  // "A, B"
   return expected;
@@ -187,7 +187,7 @@ FsdpSettings expected_here(const Json& row) {
 
 // --- The comparison ------------------------------------------------------------------------------
 
-FsdpSettings resolved(const Json& row) {
+ResolvedFsdpOptions resolved(const Json& row) {
   const testing::FsdpEnvironment environment(row["environment"]);
   const testing::LogCapture quiet;
   const auto precision = parse_enum<MixedPrecision>(row["mixed_precision"].get<std::string>());

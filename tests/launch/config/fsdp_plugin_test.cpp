@@ -26,29 +26,30 @@ std::string refusal(const Plugin& plugin, const Variables& variables = {}) {
   return "";
 }
 
-FsdpSettings settings_under(const Variables& variables, const Plugin& plugin = {},
-                            MixedPrecision mixed_precision = MixedPrecision::no) {
+ResolvedFsdpOptions settings_under(const Variables& variables, const Plugin& plugin = {},
+                                   MixedPrecision mixed_precision = MixedPrecision::no) {
   const FsdpEnvironment environment(variables);
   return resolve(plugin, mixed_precision);
 }
 
 TEST(FsdpPlugin, FindsTheMissionsFileInWhatItsLauncherExports) {
-  const FsdpSettings settings = settings_under({{"FSDP_VERSION", "1"},
-                                                {"FSDP_SHARDING_STRATEGY", "FULL_SHARD"},
-                                                {"FSDP_RESHARD_AFTER_FORWARD", "true"},
-                                                {"FSDP_OFFLOAD_PARAMS", "false"},
-                                                {"FSDP_MIN_NUM_PARAMS", "100000000"},
-                                                {"FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP"},
-                                                {"FSDP_TRANSFORMER_CLS_TO_WRAP", "BertLayer"},
-                                                {"FSDP_BACKWARD_PREFETCH", "BACKWARD_PRE"},
-                                                {"FSDP_STATE_DICT_TYPE", "SHARDED_STATE_DICT"},
-                                                {"FSDP_FORWARD_PREFETCH", "false"},
-                                                {"FSDP_USE_ORIG_PARAMS", "true"},
-                                                {"FSDP_CPU_RAM_EFFICIENT_LOADING", "true"},
-                                                {"FSDP_SYNC_MODULE_STATES", "true"},
-                                                {"FSDP_ACTIVATION_CHECKPOINTING", "false"}},
-                                               {}, MixedPrecision::bf16);
-  FsdpSettings expected;
+  const ResolvedFsdpOptions settings =
+      settings_under({{"FSDP_VERSION", "1"},
+                      {"FSDP_SHARDING_STRATEGY", "FULL_SHARD"},
+                      {"FSDP_RESHARD_AFTER_FORWARD", "true"},
+                      {"FSDP_OFFLOAD_PARAMS", "false"},
+                      {"FSDP_MIN_NUM_PARAMS", "100000000"},
+                      {"FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP"},
+                      {"FSDP_TRANSFORMER_CLS_TO_WRAP", "BertLayer"},
+                      {"FSDP_BACKWARD_PREFETCH", "BACKWARD_PRE"},
+                      {"FSDP_STATE_DICT_TYPE", "SHARDED_STATE_DICT"},
+                      {"FSDP_FORWARD_PREFETCH", "false"},
+                      {"FSDP_USE_ORIG_PARAMS", "true"},
+                      {"FSDP_CPU_RAM_EFFICIENT_LOADING", "true"},
+                      {"FSDP_SYNC_MODULE_STATES", "true"},
+                      {"FSDP_ACTIVATION_CHECKPOINTING", "false"}},
+                     {}, MixedPrecision::bf16);
+  ResolvedFsdpOptions expected;
   expected.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
   expected.param_dtype = expected.reduce_dtype = expected.buffer_dtype = DType::bf16;
   expected.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
@@ -61,7 +62,7 @@ TEST(FsdpPlugin, FindsTheMissionsFileInWhatItsLauncherExports) {
 }
 
 TEST(FsdpPlugin, LetsTheProgramWinOverTheLauncher) {
-  const FsdpSettings settings =
+  const ResolvedFsdpOptions settings =
       settings_under({{"FSDP_SHARDING_STRATEGY", "NO_SHARD"}, {"FSDP_OFFLOAD_PARAMS", "true"}},
                      {.sharding_strategy = ShardingStrategy::SHARD_GRAD_OP, .cpu_offload = false});
   EXPECT_EQ(settings.sharding_strategy, ShardingStrategy::SHARD_GRAD_OP);

@@ -46,8 +46,8 @@ ModuleView view_in(const Json& model) {
   return view;
 }
 
-FsdpSettings settings_in(const Json& row) {
-  FsdpSettings settings;
+ResolvedFsdpOptions settings_in(const Json& row) {
+  ResolvedFsdpOptions settings;
   settings.version = row["version"];
   settings.auto_wrap_policy = parse_enum<AutoWrapPolicy>(row["policy"].get<std::string>()).value();
   settings.transformer_cls_names_to_wrap = row.value("classes", Names());
@@ -83,7 +83,7 @@ Units units_without(const std::set<std::string>& left_out, const Units& units) {
   return result;
 }
 
-Units planned(const ModuleView& view, const FsdpSettings& settings) {
+Units planned(const ModuleView& view, const ResolvedFsdpOptions& settings) {
   const auto parameters = without_duplicates(view.parameters);
   Units units;
   for (const UnitPlan& unit : plan_units(view, settings)) {
@@ -143,8 +143,8 @@ struct WrappedImpl : torch::nn::Module {
   WrappedImpl() { register_module("inner", Inner(3)); }
 };
 
-FsdpSettings by_class(const Names& classes, int version = 1) {
-  FsdpSettings settings;
+ResolvedFsdpOptions by_class(const Names& classes, int version = 1) {
+  ResolvedFsdpOptions settings;
   settings.version = version;
   settings.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
   settings.transformer_cls_names_to_wrap = classes;
@@ -237,7 +237,7 @@ TEST(WrapPolicy, AnIgnoredModuleIsIgnoredUnderAllItsNames) {
   const Block shared(2);
   model.register_module("a", shared);
   model.register_module("b", shared->children().at(0));
-  FsdpSettings settings = by_class({"Block"});
+  ResolvedFsdpOptions settings = by_class({"Block"});
   settings.ignored_modules = {"b"};
   const auto view = view_of(model);
   EXPECT_EQ(planned(view, settings), (Units{{"a", {"a.norm.weight", "a.norm.bias"}}}));
@@ -245,7 +245,7 @@ TEST(WrapPolicy, AnIgnoredModuleIsIgnoredUnderAllItsNames) {
 
 TEST(WrapPolicy, WarnsOfAnExpressionThatMatchesNothing) {
   const testing::LogCapture log;
-  FsdpSettings settings;
+  ResolvedFsdpOptions settings;
   settings.ignored_modules = {"lay"};
   (void)plan_units(view_in(golden()["models"]["transformer"]), settings);
   ASSERT_EQ(log.lines().size(), 1U);
@@ -265,8 +265,9 @@ TEST(WrapPolicy, GathersTheModelAsAWholeWhenNoClassIsNamed) {
 
 TEST(WrapPolicy, BatchNormsKeepFullPrecisionUnderAMixedPrecisionPolicy) {
   const ModuleView view = view_in(golden()["models"]["convolutions"]);
-  for (const auto& wrapping : {by_class({"Conv2d"}), by_class({"Conv2d"}, 2), FsdpSettings{}}) {
-    FsdpSettings settings = wrapping;
+  for (const auto& wrapping :
+       {by_class({"Conv2d"}), by_class({"Conv2d"}, 2), ResolvedFsdpOptions{}}) {
+    ResolvedFsdpOptions settings = wrapping;
     for (const auto& unit : plan_units(view, settings)) EXPECT_FALSE(unit.full_precision);
     settings.param_dtype = DType::bf16;
     Names full;

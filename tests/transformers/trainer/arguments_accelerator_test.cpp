@@ -42,7 +42,7 @@ AcceleratorOptions options_of(const TrainingArguments& args) {
   return accelerator_options(resolved(args));
 }
 
-FsdpSettings sharding_of_args(const TrainingArguments& args) {
+ResolvedFsdpOptions sharding_of_args(const TrainingArguments& args) {
   return resolve(options_of(args).fsdp_plugin.value(), MixedPrecision::no);
 }
 

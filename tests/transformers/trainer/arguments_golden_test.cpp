@@ -213,7 +213,8 @@ ShardingStrategy strategy_in(const Json& plugin) {
   return reshard ? ShardingStrategy::FULL_SHARD : ShardingStrategy::SHARD_GRAD_OP;
 }
 
-void expect_sharding(const FsdpSettings& settings, const Json& plugin, const std::string& row) {
+void expect_sharding(const ResolvedFsdpOptions& settings, const Json& plugin,
+                     const std::string& row) {
   EXPECT_EQ(settings.version, plugin["fsdp_version"].get<int>()) << row;
   EXPECT_EQ(settings.sharding_strategy, strategy_in(plugin)) << row;
   EXPECT_EQ(settings.cpu_offload, plugin.value("cpu_offload", false)) << row;

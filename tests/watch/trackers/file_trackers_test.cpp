@@ -29,7 +29,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 template <typename Tracker>
 class Started {
  public:
-  explicit Started(const TemporaryFolder& folder, TrackerConfig config = {})
+  explicit Started(const TemporaryFolder& folder, ConfigMap config = {})
       : folder_(folder.path() / "run"), tracker_({"run", folder.path(), {}}) {
     tracker_.start();
     if (!config.empty()) tracker_.store_init_configuration(config);

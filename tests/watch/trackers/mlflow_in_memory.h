@@ -24,7 +24,7 @@ namespace accelerate::testing {
 
 using detail::HttpRequest;
 using detail::HttpResponse;
-using detail::MlflowSettings;
+using detail::MlflowOptions;
 using Json = nlohmann::json;
 
 /// What it keeps, it keeps as the real one does: the same metric, time and step twice is one.
@@ -169,7 +169,7 @@ class MlflowFixture : public ::testing::Test {
  protected:
   std::unique_ptr<MlflowTracker> started(
       std::chrono::milliseconds finish_timeout = std::chrono::seconds(60),
-      MlflowSettings settings = {.experiment = "e", .tags = {{"who", "me"}}}) {
+      MlflowOptions settings = {.experiment = "e", .tags = {{"who", "me"}}}) {
     settings.server = "http://mlflow";
     settings.flush_interval = std::chrono::milliseconds(1);
     settings.finish_timeout = finish_timeout;

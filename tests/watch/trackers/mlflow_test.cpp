@@ -46,7 +46,7 @@ TEST_F(Mlflow, KeepsToTheLimitsOfARequest) {
   const auto tracker = started();
   TrackerValues values;
   for (int i = 0; i < 2500; ++i) values.emplace_back(numbered('m', i), i);
-  TrackerConfig config;
+  ConfigMap config;
   for (int i = 0; i < 250; ++i) config.emplace_back(numbered('p', i), std::string(7000, 'x'));
   tracker->store_init_configuration(config);
   tracker->log(values, 1);
@@ -120,19 +120,19 @@ TEST(MlflowKey, IsWhatTheServerTakes) {
   EXPECT_EQ(detail::mlflow_key(std::string(400, 'k')).size(), 250u);
 }
 
-TEST(MlflowSettings, TakeTheEnvironmentOverTheOptions) {
+TEST(MlflowOptions, TakeTheEnvironmentOverTheOptions) {
   const testing::ScopedEnv uri("MLFLOW_TRACKING_URI", "https://host:5000/base/");
   const testing::ScopedEnv experiment("MLFLOW_EXPERIMENT_NAME", "from_env");
   const testing::ScopedEnv run("MLFLOW_RUN_ID", "abc");
   const testing::ScopedEnv tags("MLFLOW_TAGS", R"({"team": "x"})");
   const testing::ScopedEnv token("MLFLOW_TRACKING_TOKEN", "secret");
   const testing::LogCapture log;
-  const auto settings = detail::mlflow_settings({"project",
-                                                 "logs",
-                                                 {{"tracking_uri", "http://other"},
-                                                  {"experiment_name", "from_env"},
-                                                  {"run_id", "def"},
-                                                  {"finish_timeout_secs", 0.5}}});
+  const auto settings = detail::mlflow_options({"project",
+                                                "logs",
+                                                {{"tracking_uri", "http://other"},
+                                                 {"experiment_name", "from_env"},
+                                                 {"run_id", "def"},
+                                                 {"finish_timeout_secs", 0.5}}});
   ASSERT_EQ(log.lines().size(), 2U) << "of what differs";
   EXPECT_NE(log.lines()[0].find(
                 "MLFLOW_TRACKING_URI is set and counts in place of the option tracking_uri"),
@@ -152,7 +152,7 @@ struct BadSetting {
   const char* message;
 };
 
-TEST(MlflowSettings, RefuseWhatIsWrongWithASentence) {
+TEST(MlflowOptions, RefuseWhatIsWrongWithASentence) {
   const testing::ScopedEnv none("MLFLOW_TRACKING_URI", nullptr);
   for (const auto& bad :
        std::vector<BadSetting>{{"UNRELATED", "x", "needs a server: set MLFLOW_TRACKING_URI"},
@@ -164,7 +164,7 @@ TEST(MlflowSettings, RefuseWhatIsWrongWithASentence) {
                                 "a name or password in it.*MLFLOW_TRACKING_USERNAME"}}) {
     const testing::ScopedEnv env(bad.variable, bad.value);
     try {
-      (void)detail::mlflow_settings({"p", "", {}});
+      (void)detail::mlflow_options({"p", "", {}});
       ADD_FAILURE() << "accepted " << bad.value;
     } catch (const ConfigError& error) {
       EXPECT_TRUE(std::regex_search(error.what(), std::regex(bad.message))) << error.what();
@@ -173,7 +173,7 @@ TEST(MlflowSettings, RefuseWhatIsWrongWithASentence) {
   }
 }
 
-TEST(MlflowSettings, RefuseOtherVariablesThatDoNotParse) {
+TEST(MlflowOptions, RefuseOtherVariablesThatDoNotParse) {
   const testing::ScopedEnv uri("MLFLOW_TRACKING_URI", "http://host");
   for (const auto& bad : std::vector<BadSetting>{
            {"MLFLOW_TAGS", "[1]", "MLFLOW_TAGS is a list"},
@@ -184,7 +184,7 @@ TEST(MlflowSettings, RefuseOtherVariablesThatDoNotParse) {
            {"MLFLOW_TRACKING_INSECURE_TLS", "perhaps", "MLFLOW_TRACKING_INSECURE_TLS"}}) {
     const testing::ScopedEnv env(bad.variable, bad.value);
     try {
-      (void)detail::mlflow_settings({"p", "", {}});
+      (void)detail::mlflow_options({"p", "", {}});
       ADD_FAILURE() << "accepted " << bad.value;
     } catch (const ConfigError& error) {
       EXPECT_TRUE(std::regex_search(error.what(), std::regex(bad.message))) << error.what();

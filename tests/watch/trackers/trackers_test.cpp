@@ -22,7 +22,7 @@ class Recorder : public GeneralTracker {
  public:
   [[nodiscard]] std::string name() const override { return "recorder"; }
   void start() override { calls.emplace_back("start"); }
-  void store_init_configuration(const TrackerConfig& config) override {
+  void store_init_configuration(const ConfigMap& config) override {
     for (const auto& setting : detail::flatten(config)) {
       calls.push_back(setting.name + "=" + detail::setting_text(setting));
     }
@@ -242,7 +242,7 @@ Trackers recording() {
 
 const std::vector<BadInput>& bad_inputs() {
   using Path = const std::filesystem::path&;
-  const auto init = [](const char* tracker, const char* run, const TrackerConfig& options = {}) {
+  const auto init = [](const char* tracker, const char* run, const ConfigMap& options = {}) {
     return
         [=](Path folder) { Trackers({tracker}, folder, true).init(run, {}, {{tracker, options}}); };
   };

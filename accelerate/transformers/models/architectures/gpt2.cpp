@@ -14,7 +14,7 @@ namespace accelerate::detail {
 namespace {
 
 // The keys of config.json, with Transformers' defaults.
-struct Gpt2Config {
+struct GPT2Config {
   std::int64_t vocab_size = 50257;
   std::int64_t n_positions = 1024;
   std::int64_t n_embd = 768;
@@ -51,34 +51,34 @@ struct Gpt2Config {
   }
 };
 
-torch::nn::LayerNorm gpt2_norm(const Gpt2Config& config) {
+torch::nn::LayerNorm gpt2_norm(const GPT2Config& config) {
   return torch::nn::LayerNorm(
       torch::nn::LayerNormOptions({config.n_embd}).eps(config.layer_norm_epsilon));
 }
 
-Gpt2Config read_gpt2(const PretrainedConfig& config) {
+GPT2Config read_gpt2(const PretrainedConfig& config) {
   if (config.get<bool>("add_cross_attention", false))
     throw ConfigError(config.name() +
                       ": 'add_cross_attention' is true; allowed is GPT-2 by itself");
   if (config.get<bool>("reorder_and_upcast_attn", false))
     throw ConfigError(config.name() + ": 'reorder_and_upcast_attn' is true; allowed is false");
   check_common_keys(config);
-  const auto values = read_config<Gpt2Config>(config);
+  const auto values = read_config<GPT2Config>(config);
   check_activation(config, "activation_function");
   check_heads(config, {"n_head", values.n_head, "n_embd", values.n_embd});
   return values;
 }
 
-double gpt2_scale(const Gpt2Config& config, std::int64_t layer) {
+double gpt2_scale(const GPT2Config& config, std::int64_t layer) {
   const auto dim = static_cast<double>(config.n_embd / config.n_head);
   const double scale = config.scale_attn_weights ? 1 / std::sqrt(dim) : 1;
   return config.scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
 }
 
 // Attention and a feed-forward network. Each is applied to its normed input and added to its input.
-class Gpt2Block final : public torch::nn::Module {
+class GPT2Block final : public torch::nn::Module {
  public:
-  Gpt2Block(const Gpt2Config& config, std::int64_t index)
+  GPT2Block(const GPT2Config& config, std::int64_t index)
       : torch::nn::Module("GPT2Block"),
         heads_(config.n_head),
         scale_(gpt2_scale(config, index)),
@@ -125,14 +125,14 @@ class Gpt2Block final : public torch::nn::Module {
 };
 
 // The decoder alone. token_type_ids are ids of words, whose embeddings are added.
-class Gpt2Model final : public DecoderModel {
+class GPT2Model final : public DecoderModel {
  public:
-  explicit Gpt2Model(const PretrainedConfig& config)
+  explicit GPT2Model(const PretrainedConfig& config)
       : DecoderModel("GPT2Model", config, "transformer"), values_(read_gpt2(config)) {
     wte_ = register_module("wte", torch::nn::Embedding(values_.vocab_size, values_.n_embd));
     wpe_ = register_module("wpe", torch::nn::Embedding(values_.n_positions, values_.n_embd));
     for (std::int64_t i = 0; i < values_.n_layer; ++i)
-      h_->push_back(std::make_shared<Gpt2Block>(values_, i));
+      h_->push_back(std::make_shared<GPT2Block>(values_, i));
     register_module("h", h_);
     ln_f_ = register_module("ln_f", gpt2_norm(values_));
     post_init();
@@ -169,13 +169,13 @@ class Gpt2Model final : public DecoderModel {
   }
 
  private:
-  Gpt2Config values_;
+  GPT2Config values_;
   torch::nn::Embedding wte_ = nullptr, wpe_ = nullptr;
   torch::nn::ModuleList h_;
   torch::nn::LayerNorm ln_f_ = nullptr;
 };
 
-Computed Gpt2Model::compute(const TextInputs& inputs, const HeadNeeds& needs) {
+Computed GPT2Model::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   auto computed = begin(inputs, needs);
   const Tokens& tokens = computed.tokens;
   const at::Tensor positions = positions_of(inputs, tokens.past());
@@ -191,7 +191,7 @@ Computed Gpt2Model::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   spec.mask = causal_mask(tokens, {}, computed.hidden.device());
   run_layers(computed, inputs, h_, [&](std::size_t i) {
     spec.layer = i;
-    return [block = h_->ptr<Gpt2Block>(i), tokens, spec](const at::Tensor& hidden) {
+    return [block = h_->ptr<GPT2Block>(i), tokens, spec](const at::Tensor& hidden) {
       return block->forward(hidden, tokens, spec);
     };
   });
@@ -236,8 +236,8 @@ Architecture gpt2() {
                .base = "transformer",
                .base_of_question_answering = "transformer",
                .head_of_tokens = "classifier"},
-              [](const PretrainedConfig& config) { return std::make_shared<Gpt2Model>(config); }),
-          .keys = keys_of<Gpt2Config>(),
+              [](const PretrainedConfig& config) { return std::make_shared<GPT2Model>(config); }),
+          .keys = keys_of<GPT2Config>(),
           .size_keys = {.width = "n_embd", .inner = "n_inner", .layers = "n_layer"},
           .gguf = gpt2_gguf()};
 }

@@ -61,8 +61,8 @@ struct KeyValue<Choice> {
 namespace {
 
 // clang-format off
-const KeyTable<SchedulerKwargs>& scheduler_kwargs_table() {
-  using C = SchedulerKwargs;
+const KeyTable<SchedulerSpecificOptions>& scheduler_kwargs_table() {
+  using C = SchedulerSpecificOptions;
   static const KeyTable<C> kTable{"lr_scheduler_kwargs", "", {
     key("num_cycles", &C::num_cycles, "Waves, or restarts."),
     key("power", &C::power, "Exponent of the remaining share of steps."),
@@ -236,19 +236,20 @@ Node KeyValue<ResumeOption>::write(const ResumeOption& value) {
   return value.folder().empty() ? Node::null() : Node::string(value.folder().string());
 }
 
-std::string KeyValue<SchedulerKwargs>::allowed(const KeyRules&) {
+std::string KeyValue<SchedulerSpecificOptions>::allowed(const KeyRules&) {
   return "a map with keys such as 'num_cycles'";
 }
 
-std::optional<SchedulerKwargs> KeyValue<SchedulerKwargs>::read(const Node& node, const KeyRules&) {
+std::optional<SchedulerSpecificOptions> KeyValue<SchedulerSpecificOptions>::read(const Node& node,
+                                                                                 const KeyRules&) {
   const Node value = unfold_map(node, "lr_scheduler_kwargs");
   if (!value.is_map()) return std::nullopt;
-  SchedulerKwargs kwargs;
+  SchedulerSpecificOptions kwargs;
   read_keys(kwargs, value, scheduler_kwargs_table(), "lr_scheduler_kwargs");
   return kwargs;
 }
 
-Node KeyValue<SchedulerKwargs>::write(const SchedulerKwargs& value) {
+Node KeyValue<SchedulerSpecificOptions>::write(const SchedulerSpecificOptions& value) {
   Node map = write_keys(value, scheduler_kwargs_table());
   return map.entries.empty() ? Node::null() : map;
 }

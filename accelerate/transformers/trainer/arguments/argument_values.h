@@ -109,12 +109,12 @@ struct KeyValue<ResumeOption> {
 
 /// A map, or its text in JSON. Reading throws ConfigError for a key or value that is not allowed.
 template <>
-struct KeyValue<SchedulerKwargs> {
+struct KeyValue<SchedulerSpecificOptions> {
   static constexpr const char* type = "map";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
   static std::string allowed(const KeyRules&);
-  static std::optional<SchedulerKwargs> read(const Node& node, const KeyRules& rules);
-  static Node write(const SchedulerKwargs& value);
+  static std::optional<SchedulerSpecificOptions> read(const Node& node, const KeyRules& rules);
+  static Node write(const SchedulerSpecificOptions& value);
 };
 
 /// Reads a text that begins with '{' as JSON, and returns any other node as it is. `name` stands

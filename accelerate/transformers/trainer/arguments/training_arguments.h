@@ -56,7 +56,7 @@ struct TrainingArguments {
   double max_grad_norm = 1.0;  ///< Clips gradients so that their norm is at most this; 0: never.
   /// Schedule of the learning rate: a name that `get_scheduler` takes.
   std::string lr_scheduler_type = "linear";
-  SchedulerKwargs lr_scheduler_kwargs = {};  ///< What only some schedules take, as a map.
+  SchedulerSpecificOptions lr_scheduler_kwargs = {};  ///< What only some schedules take, as a map.
   double warmup_steps = 0;  ///< Steps in which the rate rises; below 1: a share of all steps.
   std::optional<double> warmup_ratio = {};      ///< Another name of a `warmup_steps` below 1.
   std::uint64_t seed = 42;                      ///< Seed of new heads, dropout and orders.

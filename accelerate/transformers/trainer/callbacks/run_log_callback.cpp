@@ -153,8 +153,8 @@ std::string tracked_name(const std::string& name) {
 }
 
 // Returns the settings to compare runs by, as texts. Lists and maps are left out.
-TrackerConfig settings_of(const ResolvedArguments& args) {
-  TrackerConfig settings;
+ConfigMap settings_of(const ResolvedArguments& args) {
+  ConfigMap settings;
   for (const auto& [name, line, node] : to_node(args).entries)
     if (node.is_scalar()) settings.emplace_back(name, node.text);
   return settings;

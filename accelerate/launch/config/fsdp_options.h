@@ -73,7 +73,7 @@ struct FullyShardedDataParallelPlugin {
 
 /// Every field decided and checked, as the engine gets it. Fields mean what they mean in the
 /// plugin.
-struct FsdpSettings {
+struct ResolvedFsdpOptions {
   int version = 1;
   ShardingStrategy sharding_strategy = ShardingStrategy::FULL_SHARD;
   /// BACKWARD_PRE under version 2, as FSDP 2 always does.
@@ -96,7 +96,7 @@ struct FsdpSettings {
   std::int64_t min_num_params = 0;
   int shard_group_size = 0;
   FullParametersHome full_parameters = FullParametersHome::automatic;
-  bool operator==(const FsdpSettings&) const = default;
+  bool operator==(const ResolvedFsdpOptions&) const = default;
 };
 
 }  // namespace accelerate

@@ -67,12 +67,12 @@ HttpOptions http_options() {
   return http;
 }
 
-TrackerConfig tags_from_environment(const std::string& text) {
+ConfigMap tags_from_environment(const std::string& text) {
   const Node node = read_json(text, "MLFLOW_TAGS");
   if (!node.is_map()) {
     throw ConfigError("MLFLOW_TAGS is " + node.describe() + "; allowed is a JSON object of texts");
   }
-  TrackerConfig tags;
+  ConfigMap tags;
   for (const auto& [key, line, value] : node.entries) {
     if (!value.is_scalar()) {
       throw ConfigError("MLFLOW_TAGS: '" + key + "' is " + value.describe() +
@@ -108,7 +108,7 @@ bool names_mlflow_server(const TrackerSetup& setup) {
   return env("MLFLOW_TRACKING_URI").has_value() || std::ranges::any_of(setup.options, is_server);
 }
 
-MlflowSettings mlflow_settings(const TrackerSetup& setup) {
+MlflowOptions mlflow_options(const TrackerSetup& setup) {
   TrackerOptions options("mlflow", setup.options);
   const auto text = [&](const char* option, const char* variable) {
     const auto given = options.text(option);
@@ -116,13 +116,13 @@ MlflowSettings mlflow_settings(const TrackerSetup& setup) {
     if (wins && given && *given != *wins) tell_who_wins(variable, option);
     return wins ? wins : given;
   };
-  MlflowSettings settings;
+  MlflowOptions settings;
   settings.server = checked_server(text("tracking_uri", "MLFLOW_TRACKING_URI"));
   settings.experiment = text("experiment_name", "MLFLOW_EXPERIMENT_NAME").value_or(setup.run_name);
   settings.run_id = checked_run_id(text("run_id", "MLFLOW_RUN_ID").value_or(""));
   settings.run_name = text("run_name", nullptr).value_or("");
   settings.description = text("description", nullptr).value_or("");
-  settings.tags = options.map("tags").value_or(TrackerConfig{});
+  settings.tags = options.map("tags").value_or(ConfigMap{});
   if (const auto tags = env("MLFLOW_TAGS")) {
     if (!settings.tags.empty()) tell_who_wins("MLFLOW_TAGS", "tags");
     settings.tags = tags_from_environment(*tags);
