@@ -35,7 +35,7 @@ void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
   if (scaler != impl_->scaler && scaler && scaler->is_enabled()) {
     throw UsageError(
         "unscale_gradients() was given an optimizer that another Accelerator has prepared, and "
-        "whose gradients only that one can unscale: call it on that one");
+        "whose gradients only that Accelerator can unscale: call it on that Accelerator");
   }
   if (!impl_->scales()) return;
   require_complete(*gradient_state());

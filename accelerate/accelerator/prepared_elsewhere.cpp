@@ -138,12 +138,14 @@ void require_own_gradients(const GradientState& owner, const std::vector<at::Ten
     if (note != nullptr || compat::LentStorage::owner_of(parameter) != nullptr) {
       throw UsageError(
           of_another(call, "parameters of " + (note ? note->class_name : "a sharded model")) +
-          ", and whose gradients lie in shards that only that one finds: call it on that one");
+          ", and whose gradients are in shards that only that Accelerator knows: call it on that "
+          "Accelerator");
     }
     note = first_with(sides.others, leaf, &Note::trained);
     if (note == nullptr || !unscales(*note) || stepped.contains(leaf)) continue;
-    throw UsageError(of_another(call, "parameters of " + note->class_name) +
-                     ", and whose gradients only that one can unscale: call it on that one");
+    throw UsageError(
+        of_another(call, "parameters of " + note->class_name) +
+        ", and whose gradients only that Accelerator can unscale: call it on that Accelerator");
   }
 }
 

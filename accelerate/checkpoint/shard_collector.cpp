@@ -58,7 +58,7 @@ void ShardCollector::add(int rank, std::size_t index, const NamedTensor& outline
   if (known.sizes() != outline.tensor.sizes() || known.dtype() != outline.tensor.dtype())
     throw CheckpointError(
         "'" + outline.name + "' is part of " + StateDict(outline.tensor).describe() + " on rank " +
-        std::to_string(rank) + " and of " + StateDict(known).describe() + " on a rank before");
+        std::to_string(rank) + " and of " + StateDict(known).describe() + " on an earlier rank");
   auto& parts = parts_[entry->second];
   const bool there = std::ranges::any_of(parts, [&](const Part& p) { return p.tile == tile; });
   if (!there) parts.push_back({rank, index, std::move(tile)});

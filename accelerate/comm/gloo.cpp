@@ -103,8 +103,7 @@ void check_socket_interface() {
                     "', but this machine has no network interface of that name with an address; it "
                     "has " +
                     interfaces() +
-                    ". Without the variable the address is used that leads to rank "
-                    "0's.");
+                    ". Without the variable, the address that leads to rank 0 is used.");
 }
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,

@@ -111,7 +111,7 @@ class AcceleratedOptimizer {
   operator T&() const {  // NOLINT: implicit, so that it is found
     static_assert(
         detail::kNoType<T>,
-        "a prepared optimizer is no torch::optim::Optimizer: give schedules and functions "
+        "a prepared optimizer is not a torch::optim::Optimizer: give schedules and functions "
         "of LibTorch the optimizer behind it, torch::optim::StepLR(optimizer.optimizer(), "
         "3), and step the prepared one");
     return optimizer();

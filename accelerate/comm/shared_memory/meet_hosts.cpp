@@ -193,7 +193,8 @@ class Meeting {
       proofs_.push_back(one.proof);
       peers.push_back({std::move(one.memory), std::move(one.process)});
     }
-    if (index < 0) throw CannotShare("its leader passed on peers without itself");
+    if (index < 0)
+      throw CannotShare("the list of peers from its leader does not contain this rank");
     return std::make_shared<LocalPeers>(offer_.arena, std::move(peers), index);
   }
 

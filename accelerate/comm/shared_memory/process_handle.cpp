@@ -54,8 +54,8 @@ ProcessHandle ProcessHandle::self() {
   Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!pidfd.valid() && (errno == EMFILE || errno == ENFILE)) {
     throw CommError(
-        "this process has reached its limit of open files (RLIMIT_NOFILE) and can get no "
-        "descriptor for itself, by which its peers would see it end: raise `ulimit -n`.");
+        "this process has reached its limit of open files (RLIMIT_NOFILE) and cannot get the "
+        "descriptor by which the other ranks notice its end: raise `ulimit -n`.");
   }
   return {std::move(pidfd), ::getpid()};
 }

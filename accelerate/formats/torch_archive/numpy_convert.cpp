@@ -50,7 +50,7 @@ NumpyType type_of(const PickleNode& node) {
   }
   if (node.state != nullptr) {
     if (!holds(*node.state, {Kind::integer, Kind::text}))
-      refuse_numpy("has a type of another version");
+      refuse_numpy("has a NumPy dtype of an unknown version");
     const std::string_view order = node.state->items[1]->text;
     if (order != "<" && order != "|" && order != "=")
       refuse_numpy("is of the byte order " + printable(order));

@@ -62,9 +62,10 @@ MappedWeights map_file(const Path& path, const Request& request) {
   if (extension == ".safetensors") return map_safetensors(path, request);
   constexpr std::array kArchives = {".bin", ".pt", ".pth", ".ckpt"};
   if (std::ranges::find(kArchives, extension) != kArchives.end()) return map_archive(path, request);
-  throw CheckpointError(path.string() +
-                        " has an extension that is not known; weights are .safetensors, or .bin, "
-                        ".pt, .pth, .ckpt of torch.save, or an .index.json of several");
+  throw CheckpointError(
+      path.string() +
+      " has an extension that is not known; weights are .safetensors, or .bin, "
+      ".pt, .pth, .ckpt of torch.save, or an .index.json that lists several files");
 }
 
 MappedWeights map_index(const Path& path, const Request& request) {

@@ -94,7 +94,7 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
     key("offload_param_device", &C::offload_param_device, "Where parameters live; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{word, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"}}),
     key("offload_optimizer_nvme_path", &C::offload_optimizer_nvme_path, "Folder for optimizer state on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH"}}),
     key("offload_param_nvme_path", &C::offload_param_nvme_path, "Folder for parameters on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH"}}),
-    key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches a step.", {.min = 1, .may_be_auto = true, .flag = KeyFlag{integer, "", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}}),
+    key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches per step.", {.min = 1, .may_be_auto = true, .flag = KeyFlag{integer, "", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}}),
     key("gradient_clipping", &C::gradient_clipping, "Largest norm of the gradients; 0 for none.", {.min = 0, .may_be_auto = true, .flag = KeyFlag{number, "", "ACCELERATE_GRADIENT_CLIPPING"}}),
     key("zero3_init_flag", &C::zero3_init_flag, "Stage 3: shard parameters while the model of a Python program is built; native ones use init_empty_weights().", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_INIT"}}),
     key("zero3_save_16bit_model", &C::zero3_save_16bit_model, "Stage 3: save the weights of a Python program in 16 bits; native ones save what the optimizer has.", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"}}),

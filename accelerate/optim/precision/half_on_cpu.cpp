@@ -70,11 +70,12 @@ void log_float32(at::ScalarType asked, double slowdown) {
     return log.info("forwards compute in fp32 instead of " + half + ", as " + kVariable +
                     "=float32 asks");
   }
-  log.warning("forwards compute in fp32 instead of " + half + ": a product of matrices takes " +
-              c10::str(std::round(slowdown * 10) / 10) + " times as long in " + half +
-              " on a CPU of this group, and fp32 is no less exact. Parameters, master weights and "
-              "files stay as the policy says. " +
-              kVariable + "=native insists on " + half);
+  log.warning(
+      "forwards compute in fp32 instead of " + half + ": a product of matrices takes " +
+      c10::str(std::round(slowdown * 10) / 10) + " times as long in " + half +
+      " on a CPU of this group, and fp32 is at least as exact. Parameters, master weights and "
+      "files stay as the policy says. " +
+      kVariable + "=native insists on " + half);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const auto known = known_model_types(task);
   throw ConfigError(config.name() + ": the model_type is '" + type +
                     "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
-                    ". Add a class of yours by register_model()");
+                    ". Add your own class by register_model()");
 }
 
 // Throws ConfigError if the weights surely take more memory than there is.

@@ -183,7 +183,8 @@ TEST_F(HubCacheScan, MissingFolderSaysWhatToDo) {
   const auto message = message_of<FileError>([&] { (void)scan_cache(in("none")); });
   EXPECT_TRUE(contains(message, "there is no cache folder: set HF_HUB_CACHE")) << message;
   const auto file = folder_.write("file", "");
-  EXPECT_TRUE(contains(message_of<FileError>([&] { (void)scan_cache(file); }), "it is no folder"));
+  EXPECT_TRUE(
+      contains(message_of<FileError>([&] { (void)scan_cache(file); }), "it is not a folder"));
 }
 
 TEST_F(HubCacheScan, LinkWithoutContentIsAFault) {

@@ -239,7 +239,8 @@ void apply_values(const CardConfig& config, RepositoryFiles& files) {
     if (!changes_rows(files.format, entry)) continue;
     fail(entry.value, "the configuration '" + config.name + "' sets `" + entry.key +
                           "`, which changes what is read from " + files.format +
-                          " and is not supported. Name the files by .data_files and say so there");
+                          " and is not supported. Name the files by .data_files, and set it in the "
+                          "options of the call");
   }
   if (files.format == "csv") {
     for (const char* name : {"sep", "delimiter"}) {  // The second one wins.

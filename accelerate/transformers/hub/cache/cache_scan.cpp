@@ -159,7 +159,7 @@ fs::path cache_folder(const fs::path& cache_dir) {
                     "cache. `accelerate hub download` makes one");
   }
   if (status.kind != FileKind::directory) {
-    throw FileError("scan", folder, "it is no folder: pass the folder of a cache");
+    throw FileError("scan", folder, "it is not a folder: pass the folder of a cache");
   }
   std::error_code error;
   folder = fs::canonical(folder, error);

@@ -101,7 +101,7 @@ std::string target_of(const HttpResponse& response, const std::string& url) {
   const auto target = resolve_location(url, location);
   if (location.empty() || !target) {
     throw LastingNetworkError("the answer to " + safe_text(without_query(url)) +
-                              " leads to no http or https URL");
+                              " redirects to an address that is not http or https");
   }
   if (origin_of(url)->scheme == "https" && origin_of(*target)->scheme != "https") {
     throw LastingNetworkError("the answer to " + safe_text(without_query(url)) +

@@ -56,7 +56,7 @@ const char* const kRecomputing =
 // clang-format off
 const std::vector<PythonArgument>& python_arguments() {
   static const std::vector<PythonArgument> kArguments = {
-    {"optim_target_modules", Node::null(), true, "It is for optimizers of other packages (GaLore, APOLLO). Leave it out, or hand an optimizer of yours to the Trainer", is_absent},
+    {"optim_target_modules", Node::null(), true, "It is for optimizers of other packages (GaLore, APOLLO). Leave it out, or pass your own optimizer to the Trainer", is_absent},
     {"gradient_checkpointing_kwargs", Node::null(), true, kRecomputing, is_way_of_recomputing},
     {"activation_checkpointing_kwargs", Node::null(), true, kRecomputing, is_way_of_recomputing},
     {"torch_compile", Node::boolean(false), false, kNoCompiler, absent_or_false},
