@@ -25,7 +25,6 @@
 #include "accelerate/parallel/replicated/local_sgd.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "accelerate/tensor/construction/init_on_device.h"
-#include "accelerate/tensor/construction/materialise.h"
 #include "accelerate/tensor/nested_operations.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"

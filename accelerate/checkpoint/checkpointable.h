@@ -15,7 +15,7 @@
 namespace accelerate {
 
 struct SaveStateOptions {
-  /// Returns once the state is copied, and writes it while the training goes on. Must be alike on
+  /// Returns once the state is copied, and writes it while the training continues. Must be alike on
   /// all ranks. Memory: as much as this rank's state, kept for the next save. One save is under way
   /// at a time. The next save_state() or load_state(), wait_for_save() and end_training() wait for
   /// it, and throw its error on all ranks. See docs/checkpoints.md.
@@ -43,7 +43,7 @@ struct LoadStateOptions {
   /// Loads models, and leaves optimizers, schedules, loaders, random generators and registered
   /// objects as they are.
   bool only_models = false;
-  /// If false, leaves loaders as they are: their epochs begin anew.
+  /// If false, leaves loaders as they are: their epochs begin again.
   bool loaders = true;
 };
 

@@ -189,19 +189,6 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
   return load_checkpoint_in_model(view_of(model), checkpoint, options);
 }
 
-WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
-  return copy_weights(model, reader_of(weights));
-}
-
-WeightReader reader_of(std::vector<NamedTensor> weights) {
-  const auto by_name = std::make_shared<ByName>();
-  for (const auto& [name, tensor] : weights) by_name->emplace(name, tensor);
-  return {std::move(weights), [by_name](const std::string& name) { return by_name->at(name); },
-          [by_name](const std::string& name, std::int64_t begin, std::int64_t numel) {
-            return by_name->at(name).reshape({-1}).narrow(0, begin, numel);
-          }};
-}
-
 WeightReader reader_of(const std::shared_ptr<const ShardedTensors>& stored) {
   return {stored->outlines(), [stored](const std::string& name) { return stored->read(name); },
           [stored](const std::string& name, std::int64_t begin, std::int64_t numel) {

@@ -58,16 +58,12 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options = {});
 
-/// Copies the tensors that fit by name, shape and kind of number into the model's tensors, to their devices and
-/// dtypes. Tensors without memory get it on the CPU. Returns how the two differ. Cost: one copy.
-WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
-
-/// Returns a reader of whole tensors in memory.
-[[nodiscard]] WeightReader reader_of(std::vector<NamedTensor> weights);
 /// Returns a reader of the tensors of a catalogue.
 [[nodiscard]] WeightReader reader_of(const std::shared_ptr<const ShardedTensors>& stored);
 
-/// As copy_weights. Of a parameter that has a part in `shards`, only the part is read and written.
+/// Copies the tensors that fit by name, shape and kind of number into the model's tensors, to their
+/// devices and dtypes. Tensors without memory get it on the CPU. Of a parameter that has a part in
+/// `shards`, only the part is read and written. Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const WeightReader& weights,
                            const std::vector<NamedShard>& shards = {});
 

@@ -121,7 +121,7 @@ std::vector<ManifestFile> write_planned(FileSystem& files, const std::filesystem
 }
 
 void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
-                  const WriteWeightsOptions& options, FileSystem& files) {
+                  const WriteWeightsOptions& options) {
   std::vector<WeightSource> sources;
   for (const auto& item : planned.tensors) {
     const auto stream = [&planned, &item](const ByteSink& sink) {
@@ -129,7 +129,7 @@ void save_weights(const PlannedFile& planned, const std::filesystem::path& folde
     };
     sources.push_back({spec_of(planned, item), stream});
   }
-  write_weights(sources, folder, options, files);
+  write_weights(sources, folder, options);
 }
 
 }  // namespace accelerate

@@ -69,6 +69,6 @@ struct PlannedFile {
 /// Writes the tensors of `planned` as the weights of a model into `folder`, as write_weights() does.
 /// They may be fetched (see plan_whole).
 void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
-                  const WriteWeightsOptions& options, FileSystem& files = real_file_system());
+                  const WriteWeightsOptions& options);
 
 }  // namespace accelerate

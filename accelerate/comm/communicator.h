@@ -119,12 +119,12 @@ class Communicator {
   /// of the input, unless the output is this rank's part of the input. Local.
   [[nodiscard]] virtual bool reduces_before_scatter() const { return false; }
 
-  /// Connects the group anew after it was aborted, on all its ranks. Operations under way fail.
+  /// Connects the group again after it was aborted, on all its ranks. Operations under way fail.
   /// Groups split off from it are aborted, and stay aborted. Does nothing for a group of one.
   /// [collective] Throws CommError. Cost: as for making the group; the memory of the old
   /// connections is not freed.
   virtual void renew() {}
-  /// Returns how often the group was connected anew. The same on all ranks. Local.
+  /// Returns how often the group was connected again. The same on all ranks. Local.
   [[nodiscard]] virtual int renewals() const { return 0; }
   /// Lets this group live on when the group that it was split off from is aborted. Without this
   /// call it is aborted too, so that nobody waits in it for a rank that has given up. Local.

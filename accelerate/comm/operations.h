@@ -117,6 +117,6 @@ void refuse_together(Communicator& communicator, const std::string& reason);
 
 /// Returns the `bytes` of rank `source`.
 [[nodiscard]] std::string broadcast_bytes(Communicator& communicator, const std::string& bytes,
-                                          int source = 0);
+                                          int source);
 
 }  // namespace accelerate

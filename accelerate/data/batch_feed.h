@@ -57,7 +57,7 @@ struct Finish {
   }
 };
 
-/// A dataset as a loader reads it: opened anew for every pass.
+/// A dataset as a loader reads it: opened again for every pass.
 template <typename Batch>
 class DatasetReader {
  public:

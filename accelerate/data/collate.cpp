@@ -1,7 +1,6 @@
 #include "accelerate/data/collate.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 
 #include <cstring>
 #include <sstream>
@@ -31,10 +30,6 @@ void throw_unlike_samples(std::size_t place) {
   throw DataError("sample " + std::to_string(place) +
                   " of the batch has other keys, or another number of tensors, than sample 0; give "
                   "all samples the same, or pass a collate function that knows what to do.");
-}
-
-at::Tensor stack_tensors(const std::vector<at::Tensor>& tensors) {
-  return at::stack(tensors);
 }
 
 at::Tensor tensor_of_values(const void* values, std::size_t count, at::ScalarType type) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
 
 #include <concepts>
 #include <cstddef>
@@ -26,9 +27,6 @@
 
 namespace accelerate {
 namespace detail {
-
-/// Stacks n tensors of equal shape into a new tensor {n, …}. Throws c10::Error when shapes differ.
-[[nodiscard]] at::Tensor stack_tensors(const std::vector<at::Tensor>& tensors);
 
 /// Copies `count` values into a 1-d CPU tensor.
 [[nodiscard]] at::Tensor tensor_of_values(const void* values, std::size_t count,
@@ -60,7 +58,7 @@ void stack_into_first(std::vector<Sample>& samples) {
     std::vector<at::Tensor> column;
     column.reserve(all.size());
     for (auto& tensors : all) column.push_back(std::move(tensors[place]));
-    tensor = stack_tensors(column);
+    tensor = at::stack(column);
     ++place;
   });
 }
@@ -107,7 +105,7 @@ struct Collate<Sample> {
 template <>
 struct Collate<at::Tensor> {
   using Batch = at::Tensor;
-  static Batch make(const std::vector<at::Tensor>& samples) { return stack_tensors(samples); }
+  static Batch make(const std::vector<at::Tensor>& samples) { return at::stack(samples); }
 };
 
 template <typename T>

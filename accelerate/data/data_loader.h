@@ -49,7 +49,7 @@ class Loader {
   /// Not there: loaders of torch::data are pointers, and these are not.
   template <typename T = void>
   const Loader& operator*() const {
-    static_assert(kNoType<T>, "a loader is no pointer: write `for (auto& batch : loader)`");
+    static_assert(kNoType<T>, "a loader is not a pointer: write `for (auto& batch : loader)`");
     return *this;
   }
 
@@ -81,7 +81,7 @@ class Loader {
   /// Makes the next pass continue after `state`, with the rest of its epoch, which may be empty.
   /// Samples before it are not read, except from an iterable dataset, which cannot seek. The number
   /// of workers may differ. Where total_batch_size() differs, or, with a batch sampler, the number
-  /// of ranks, the pass goes on behind the samples that were consumed, in steps of this loader.
+  /// of ranks, the pass continues behind the samples that were consumed, in steps of this loader.
   /// Throws CheckpointError when the dataset's length differs, and when one loader has a batch
   /// sampler and the other has none.
   void load_state_dict(const LoaderState& state) { core_.plan.load(state); }

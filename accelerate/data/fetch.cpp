@@ -14,14 +14,6 @@
 namespace accelerate::detail {
 namespace {
 
-void run_worker(std::size_t number, const std::function<void()>& work) {
-  const std::string name = "data-worker-" + std::to_string(number);
-  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-  at::DisableRecordFunctionGuard unobserved;
-  compute_on_one_core();
-  work();
-}
-
 // Lists the first indices: "4, 9, 17, …". That is enough to find the batch.
 std::string list_of(std::span<const std::size_t> indices) {
   constexpr std::size_t kShown = 8;
@@ -65,15 +57,15 @@ void throw_collate_error(BatchPlace place) {
   rethrow_with(text_of(place) + " cannot be made of the samples that were read", {});
 }
 
-WorkerEnvironment::WorkerEnvironment()
-    : enter_(
-          [identity = process_identity()](std::size_t number, const std::function<void()>& work) {
-            ScopedProcessIdentity scope(identity);
-            run_worker(number, work);
-          }) {}
-
-void WorkerEnvironment::operator()(std::size_t number, const std::function<void()>& work) const {
-  enter_(number, work);
+std::function<void(std::size_t, const std::function<void()>&)> worker_environment() {
+  return [identity = process_identity()](std::size_t number, const std::function<void()>& work) {
+    const ScopedProcessIdentity scope(identity);
+    const std::string name = "data-worker-" + std::to_string(number);
+    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+    at::DisableRecordFunctionGuard unobserved;
+    compute_on_one_core();
+    work();
+  };
 }
 
 }  // namespace accelerate::detail

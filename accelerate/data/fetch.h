@@ -49,19 +49,12 @@ struct BatchPlace {
 /// were read but could not be collated. The current exception is nested.
 [[noreturn]] void throw_collate_error(BatchPlace place);
 
-/// Runs `work` as worker `number` of a loader. The thread gets a name and the remembered identity,
-/// so that it logs as the rank it works for. Profilers and other RecordFunction callbacks do not
-/// see its operators. It computes on one core; otherwise workers and the training step would
-/// compete for cores.
-class WorkerEnvironment {
- public:
-  /// Remembers the identity of the calling thread.
-  WorkerEnvironment();
-  void operator()(std::size_t number, const std::function<void()>& work) const;
-
- private:
-  std::function<void(std::size_t, const std::function<void()>&)> enter_;
-};
+/// Returns a function that runs `work` as worker `number` of a loader. The thread gets a name and
+/// the identity that the calling thread has now, so that it logs as the rank it works for.
+/// Profilers and other RecordFunction callbacks do not see its operators. It computes on one core;
+/// otherwise workers and the training step would compete for cores.
+[[nodiscard]] std::function<void(std::size_t number, const std::function<void()>& work)>
+worker_environment();
 
 }  // namespace detail
 }  // namespace accelerate

@@ -93,7 +93,7 @@ class IndexedFeed final : public BatchFeed<Batch> {
         [this, first](std::size_t worker, std::size_t item) {
           return fetch(*worker_sources_[worker], worker_indices_[worker], first + item);
         },
-        WorkerEnvironment());
+        worker_environment());
   }
 
   Fed<Batch> fetch(BatchSource<Batch>& source, Indices& indices, std::size_t position) const {

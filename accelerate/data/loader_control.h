@@ -63,7 +63,7 @@ class LoaderControl {
   /// Returns the place of the newest pass under way. If no pass is under way, returns where the
   /// last one ended or the next one begins.
   [[nodiscard]] Place place() const { return passes_.empty() ? place_ : passes_.back().place; }
-  /// Makes the next pass go on from `place`.
+  /// Makes the next pass continue from `place`.
   void resume(const Place& place);
 
   // The functions below are called by a pass.

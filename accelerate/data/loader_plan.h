@@ -91,7 +91,7 @@ class LoaderPlan {
 
   /// Returns the loader's position in the data.
   [[nodiscard]] LoaderState state() const;
-  /// Makes the next pass go on from `state`. Where its steps were of another size, the pass goes on
+  /// Makes the next pass continue from `state`. Where its steps were of another size, the pass continues
   /// behind the samples that they consumed. Throws CheckpointError when `state` does not fit this
   /// loader.
   void load(const LoaderState& state) const;

@@ -12,7 +12,7 @@
 //
 // Datasets of the first two kinds have a position, so every pass reads a copy of the dataset as it
 // was given. A dataset that cannot be copied, or lies behind a shared_ptr, is read by one pass at a
-// time. reset() is called before such a pass, if it exists; otherwise the next pass goes on where
+// time. reset() is called before such a pass, if it exists; otherwise the next pass continues where
 // the last one ended.
 #pragma once
 

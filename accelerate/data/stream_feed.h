@@ -164,7 +164,7 @@ class ReadAheadFeed final : public BatchFeed<Batch> {
       : feed_(std::move(feed)),
         prefetch_(
             {.count = std::numeric_limits<std::size_t>::max(), .workers = 1, .capacity = ahead},
-            [this](std::size_t, std::size_t) { return read(); }, WorkerEnvironment()) {}
+            [this](std::size_t, std::size_t) { return read(); }, worker_environment()) {}
 
   std::optional<Fed<Batch>> next() override { return *prefetch_.next(); }
 

@@ -149,7 +149,8 @@ struct TensorVisitor {
   template <typename T>
   void operator()(const T&) const {
     static_assert(kNoType<T>,
-                  "a visit_tensors passes on what is no tensor that can be changed: declare it as "
+                  "a visit_tensors passes on something that is not a tensor, or cannot be changed: "
+                  "declare it as "
                   "`void visit_tensors(YourStruct& value, auto&& fn)`, without const, and call fn "
                   "with members that are tensors");
   }

@@ -50,7 +50,7 @@ struct RowsOfMutableSize {
   std::size_t size() { return 8; }
 };
 
-// says: a loader is no pointer: write `for (auto& batch : loader)`
+// says: a loader is not a pointer: write `for (auto& batch : loader)`
 void loops_over_a_pointer() {
   auto loader = accelerate::make_data_loader(Rows(), {.batch_size = 4});
   for (auto& batch : *loader) batch.zero_();

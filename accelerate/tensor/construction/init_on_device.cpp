@@ -1,6 +1,9 @@
 #include "accelerate/tensor/construction/init_on_device.h"
 
+#include <vector>
+
 #include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
 #include "accelerate/tensor/compat/deferred_init.h"
 
 namespace accelerate {
@@ -24,6 +27,28 @@ InitScope init_empty_weights(const InitOptions& options) {
 
 InitScope init_on_device(c10::Device device, const InitOptions& options) {
   return {device, options};
+}
+
+void materialise(const ModuleView& model, const MaterialiseOptions& options) {
+  std::vector<at::Tensor> leaves;
+  for (const auto& [name, tensor] : state_dict(model)) {
+    if (!tensor.is_meta()) continue;
+    try {
+      compat::check_deferred(tensor);
+    } catch (const UsageError&) {
+      throw_with_context<UsageError>(name + " of " + model.class_name + " cannot get memory");
+    }
+    leaves.push_back(tensor);
+  }
+  try {
+    compat::materialise_deferred_(leaves, options.device);
+  } catch (const UsageError&) {
+    throw_with_context<UsageError>("the model " + model.class_name + " cannot get memory");
+  }
+}
+
+void materialise(torch::nn::Module& module, const MaterialiseOptions& options) {
+  materialise(view_of(module), options);
 }
 
 }  // namespace accelerate

@@ -4,7 +4,6 @@
 
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "accelerate/tensor/construction/init_on_device.h"
-#include "accelerate/tensor/construction/materialise.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"

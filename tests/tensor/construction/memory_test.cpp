@@ -4,7 +4,6 @@
 
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/tensor/construction/init_on_device.h"
-#include "accelerate/tensor/construction/materialise.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/counted_memory.h"
 #include "tests/support/support.h"
