@@ -159,9 +159,9 @@ TEST(SecondOfWholeModels, WorksOrSaysWhoseCallItIsOnSeveralRanks) {
 
 TEST(SecondOfWholeModels, DoesNotMixWhatIsScaledByAnother) {
   const WholeCalls calls = {
-      {"clip_grad_norm_", "whose gradients only that one can unscale",
+      {"clip_grad_norm_", "whose gradients only that Accelerator can unscale",
        [](auto& second, auto& first) { second.clip_grad_norm_(first.net->parameters(), 1); }},
-      {"clip_grad_value_", "whose gradients only that one can unscale",
+      {"clip_grad_value_", "whose gradients only that Accelerator can unscale",
        [](auto& second, auto& first) { second.clip_grad_value_(first.net->parameters(), 1); }},
       {"unscale_gradients", "unscale_gradients() was given an optimizer that another",
        [](auto& second, auto& first) { second.unscale_gradients(first.optimizer); }},

@@ -87,7 +87,7 @@ TEST(ShardCollector, PartsThatDisagreeAreAnErrorOnAllRanks) {
     auto shards = parts_of_rank(ranks.rank(), 2);
     if (ranks.rank() == 1) shards.front().tensor = shards.front().tensor.to(at::kFloat);
     EXPECT_PRED_FORMAT2(
-        ::testing::IsSubstring, "on a rank before",
+        ::testing::IsSubstring, "on an earlier rank",
         message_of<CheckpointError>([&] { ShardCollector(ranks, std::move(shards)); }));
   });
 }
