@@ -134,8 +134,9 @@ at::Tensor Adafactor::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   const at::Tensor loss = detail::loss_of(closure);
   for (auto& group : param_groups_) {
+    const AdafactorOptions& options = options_of(group);
     for (const auto& parameter : detail::parameters_with_gradient(group, kAdafactorName))
-      adafactor_update(state_of(parameter), parameter, options_of(group));
+      adafactor_update(state_of(parameter), parameter, options);
   }
   return loss;
 }

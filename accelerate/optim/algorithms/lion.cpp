@@ -51,6 +51,7 @@ at::Tensor Lion::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   const at::Tensor loss = detail::loss_of(closure);
   for (auto& group : param_groups_) {
+    const LionOptions& options = options_of(group);
     for (const auto& run : detail::runs_of(detail::parameters_with_gradient(group, "Lion"))) {
       LionTensors lists;
       lists.parameters = run;
@@ -62,7 +63,7 @@ at::Tensor Lion::step(LossClosure closure) {
         state.step(state.step() + 1);
         lists.averages.push_back(state.state1());
       }
-      lion_update(lists, options_of(group));
+      lion_update(lists, options);
     }
   }
   return loss;

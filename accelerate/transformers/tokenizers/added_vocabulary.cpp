@@ -43,11 +43,16 @@ void AddedVocabulary::add(const AddedToken& token, std::uint32_t id) {
 
 void AddedVocabulary::prepare(const Normalizer* normalizer) {
   raw_ = normalized_ = TokenFinder();
-  for (const auto& [id, token] : by_id_) {
-    AlignedText text(token.content, 0);
-    if (token.normalized && normalizer != nullptr) normalizer->apply(text);
-    texts_[id] = std::string(text.view());
-    if (!text.view().empty()) (token.normalized ? normalized_ : raw_).add(text.view(), id);
+  // Of tokens whose normalized texts are equal, the first special one is found, else the first, as
+  // in the original.
+  for (const bool special : {true, false}) {
+    for (const auto& [id, token] : by_id_) {
+      if (is_special(token.content) != special) continue;
+      AlignedText text(token.content, 0);
+      if (token.normalized && normalizer != nullptr) normalizer->apply(text);
+      texts_[id] = std::string(text.view());
+      if (!text.view().empty()) (token.normalized ? normalized_ : raw_).add(text.view(), id);
+    }
   }
   raw_.prepare();
   normalized_.prepare();

@@ -11,6 +11,7 @@ void TokenFinder::add(std::string_view token, std::uint32_t id) {
   std::uint32_t node = 0;
   for (const char byte : token | std::views::reverse)
     node = make_child(node, static_cast<unsigned char>(byte));
+  if (nodes_[node].token_bytes == nodes_[node].bytes) return;
   nodes_[node].id = id;
   nodes_[node].token_bytes = nodes_[node].bytes;
 }

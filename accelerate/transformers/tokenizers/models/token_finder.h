@@ -25,7 +25,7 @@ struct Found {
 /// of the text to its beginning: so the longest token is known at each place where one begins.
 class TokenFinder {
  public:
-  /// Adds `token`, which is not empty, in place of an equal one. Call prepare() afterwards.
+  /// Adds `token`, which is not empty, unless an equal one is there. Call prepare() afterwards.
   void add(std::string_view token, std::uint32_t id);
   void prepare();
 

@@ -128,7 +128,8 @@ struct TrainingArguments {
 
   // Saving.
   double save_steps = 500;  ///< Steps between checkpoints; below 1: a share of all steps.
-  /// Checkpoints that are kept, and the best one besides; all when absent or 0.
+  /// Checkpoints that are kept, the best one among them; 1 keeps the best and the newest; absent or
+  /// 0: all.
   std::optional<std::int64_t> save_total_limit = {};
   bool save_only_model = false;    ///< Checkpoints leave out what resuming needs.
   bool save_on_each_node = false;  ///< Each machine saves on its own disk.

@@ -156,6 +156,18 @@ TEST(AddTokens, RefusesWhatHasNoIdLeft) {
   EXPECT_THROW((void)tokenizer.add_tokens({{.content = "<more>"}}), UsageError);
 }
 
+// As `tokenizers` 0.23.3 finds them.
+TEST(AddTokens, FindsTheFirstSpecialOneOfTokensThatNormalizeAlike) {
+  for (const bool second_is_special : {false, true}) {
+    Json json = testing::word_level_json();
+    json["normalizer"] = {{"type", "Lowercase"}};
+    auto tokenizer = testing::open(json);
+    tokenizer.add_tokens({{.content = "B"}, {.content = "b", .special = second_is_special}});
+    const auto first = tokenizer.token_to_id("B"), second = tokenizer.token_to_id("b");
+    EXPECT_EQ(tokenizer.encode("b").ids, std::vector{*(second_is_special ? second : first)});
+  }
+}
+
 TEST(Join, RepairsTokensThatAreNoUtf8) {
   for (const char* const kind : {"bert", "byte_level", "unigram", "byte_fallback", "word_level"})
     EXPECT_EQ(golden_tokenizer(kind).join({"a\xf0"}), "a\ufffd") << kind;

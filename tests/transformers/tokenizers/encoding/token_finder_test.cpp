@@ -29,7 +29,7 @@ std::vector<Found> found_plainly(const std::string& text, const Tokens& tokens) 
     Found best{{at, at}, kNoId};
     for (std::uint32_t id = 0; id < tokens.size(); ++id) {
       const auto bytes = static_cast<std::uint32_t>(tokens[id].size());
-      if (bytes >= best.range.size() && text.compare(at, bytes, tokens[id]) == 0)
+      if (bytes > best.range.size() && text.compare(at, bytes, tokens[id]) == 0)
         best = {{at, at + bytes}, id};
     }
     if (best.id != kNoId) found.push_back(best);
