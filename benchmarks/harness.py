@@ -29,6 +29,7 @@ class Setting:
     home: pathlib.Path  # Empty: nobody's own configuration file takes part.
     rounds: int
     quick: bool = False
+    samples: pathlib.Path | None = None  # Takes a line of JSON for each program that ran.
 
     @property
     def accelerate(self):
@@ -85,6 +86,9 @@ def run(setting, command, limit_seconds=None):
             stop(process)
         output.seek(0)
         text = output.read().decode(errors="replace")
+    if setting.samples:
+        with open(setting.samples, "a", encoding="utf-8") as log:
+            print(json.dumps({"command": words, "seconds": seconds, "output": tail(text)}), file=log)
     if process.wait() != 0:
         how = f"ended with {process.returncode}" if ended else f"took longer than {limit_seconds} s"
         raise BenchmarkError(f"`{' '.join(words)}` {how}; it printed:\n{tail(text)}")
@@ -138,9 +142,9 @@ def sample(contender, say):
             say(f"{contender.name} failed and runs again: {error}")
 
 
-def alternate(contenders, rounds, say=lambda text: None):
-    """The samples of each contender by name, taken in turns after one run each that does not count."""
-    for contender in contenders:
+def alternate(contenders, rounds, say=lambda text: None, warm_up=True):
+    """The samples of each contender by name, taken in turns, by default after one run each that does not count."""
+    for contender in contenders if warm_up else ():
         say(f"warm up: {contender.name}")
         sample(contender, say)
     samples = {contender.name: [] for contender in contenders}

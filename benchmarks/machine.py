@@ -14,7 +14,7 @@ ASK = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m
 
 def original_versions(venv, packages=(), any_torch=False):
     """Versions of Python and of the originals in `venv`, `packages` among them. Throws BenchmarkError unless they are the
-    pinned ones; torch may be another with `any_torch`."""
+    pinned ones; torch and `packages` may be others with `any_torch`."""
     pinned = PINNED | {name: ALSO_PINNED[name] for name in packages}
     cure = "scripts/setup installs the originals there."
     if "datasets" in packages:
@@ -27,7 +27,7 @@ def original_versions(venv, packages=(), any_torch=False):
         raise BenchmarkError(f"{python} does not know {' and '.join(pinned)}; {cure}")
     version, *found = asked.stdout.split()
     for (name, wanted), has in zip(pinned.items(), found):
-        if has.split("+")[0] != wanted and not (any_torch and name == "torch"):
+        if has.split("+")[0] != wanted and not (any_torch and name in ("torch", *packages)):
             raise BenchmarkError(f"{venv} has {name} {has}, but the tables compare with {wanted}; {cure}")
     return dict(zip(pinned, found)) | {"Python": version}
 

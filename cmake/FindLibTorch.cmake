@@ -137,9 +137,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     "${LibTorch_ROOT_DIR}/include" "${LibTorch_ROOT_DIR}/include/torch/csrc/api/include")
   target_compile_definitions(LibTorch::LibTorch INTERFACE USE_C10D_GLOO USE_DISTRIBUTED)
   target_link_libraries(LibTorch::LibTorch INTERFACE
+    # Before LibTorch: its libraries for CUDA export parts of an older libstdc++, with which, for
+    # example, std::filesystem::remove_all() calls a null pointer.
     # libtorch.so is an empty shell around the others; named for the CUDA kernels that register
     # themselves and that the linker would otherwise drop.
-    "-Wl,--no-as-needed" ${LibTorch_torch_LIBRARY} ${LibTorch_torch_cpu_LIBRARY}
+    "-Wl,--no-as-needed" stdc++ ${LibTorch_torch_LIBRARY} ${LibTorch_torch_cpu_LIBRARY}
     ${LibTorch_c10_LIBRARY})
   if(LibTorch_HAS_CUDA)
     target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_torch_cuda_LIBRARY}

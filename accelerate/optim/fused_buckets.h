@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -12,6 +13,36 @@
 #include "accelerate/tensor/compat/fused_optimizers.h"
 
 namespace accelerate::detail {
+
+// Numbers that recorded kernels read and that are set before each replay. Their memory is taken
+// before the recording. Memory that a recorded step takes by itself serves one tensor after the
+// other, so that a replay would overwrite what was set before it.
+class RecordedNumbers {
+ public:
+  // Reserves what the buckets of these parameters need, of which each has one or more.
+  void reserve(const std::vector<at::Tensor>& parameters) {
+    std::vector<std::pair<c10::Device, std::int64_t>> counts;
+    for (const auto& parameter : parameters) {
+      const auto is_there = [&](const auto& count) { return count.first == parameter.device(); };
+      auto found = std::ranges::find_if(counts, is_there);
+      if (found == counts.end()) found = counts.insert(found, {parameter.device(), 0});
+      found->second += kPerBucket;
+    }
+    for (const auto& [device, count] : counts)
+      free_.push_back(at::empty({count}, at::TensorOptions(at::kFloat).device(device)));
+  }
+
+  [[nodiscard]] at::Tensor take(c10::Device device) {
+    at::Tensor& rest = *std::ranges::find(free_, device, &at::Tensor::device);
+    const at::Tensor number = rest.select(0, 0);
+    rest = rest.narrow(0, 1, rest.size(0) - 1);
+    return number;
+  }
+
+ private:
+  static constexpr std::int64_t kPerBucket = 2;
+  std::vector<at::Tensor> free_;  // One for each device.
+};
 
 // The parameters that one kernel call updates: of one group, device, dtype and step number.
 struct FusedBucket {
@@ -31,10 +62,10 @@ struct FusedBucket {
 
   // Makes the kernels read the step number and the rate from tensors of this bucket alone, which
   // fill() sets before each replay.
-  void be_recorded() {
+  void be_recorded(RecordedNumbers& numbers) {
     const auto device = tensors.parameters.front().device();
-    counter = number_on(device);
-    tensors.rate = number_on(device);
+    counter = numbers.take(device);
+    tensors.rate = numbers.take(device);
     is_recorded = true;
   }
 

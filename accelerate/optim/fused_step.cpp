@@ -53,9 +53,11 @@ class FusedRecordingOf final : public FusedRecording {
   using Options = typename Rule::Options;
 
   explicit FusedRecordingOf(const Optimizer& optimizer) {
-    for (const auto& group : optimizer.param_groups()) {
-      for (const auto& parameter : group.params()) seen_.emplace_back(parameter);
-    }
+    std::vector<at::Tensor> parameters;
+    for (const auto& group : optimizer.param_groups())
+      parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+    for (const auto& parameter : parameters) seen_.emplace_back(parameter);
+    numbers_.reserve(parameters);
   }
 
   // Returns the copy of `bucket` that the kernels are to read.
@@ -63,7 +65,7 @@ class FusedRecordingOf final : public FusedRecording {
     // A first step makes the state, which later steps must not repeat.
     is_complete_ = is_complete_ && bucket.number != 1;
     calls_.push_back({group, bucket, options});
-    calls_.back().bucket.be_recorded();
+    calls_.back().bucket.be_recorded(numbers_);
     return calls_.back().bucket;
   }
 
@@ -129,6 +131,7 @@ class FusedRecordingOf final : public FusedRecording {
   }
 
   std::vector<SeenParameter> seen_;  // Of all groups.
+  RecordedNumbers numbers_;
   std::vector<Call> calls_;
   bool is_complete_ = true;
 };

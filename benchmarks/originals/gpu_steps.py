@@ -1,7 +1,7 @@
 """Trains, feeds and saves on a GPU as programs/gpu_steps.cpp does, and reports how long that took.
 
 usage: gpu_steps.py WHAT NUMBER NUMBER NUMBER
-WHAT: transformer, small, feed, checkpoint as there; transformer_compiled and small_compiled by torch.compile, the small
+WHAT: transformer, large, small, feed, checkpoint as there; transformer_compiled and small_compiled by torch.compile, the small
 one in the mode reduce-overhead, which records CUDA graphs.
 """
 import pathlib
@@ -19,6 +19,7 @@ import measure
 from language_model import Net
 
 SIZES = {"transformer": (dict(vocabulary=26_112, width=768, heads=12, layers=12, causal=True), 8, 1024),
+         "large": (dict(vocabulary=32_000, width=2560, heads=20, layers=31, causal=True), 4, 1024),
          "small": (dict(vocabulary=1_000, width=128, heads=4, layers=4, causal=True), 8, 64)}
 
 

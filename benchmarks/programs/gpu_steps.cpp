@@ -2,15 +2,19 @@
 // whole numbers. originals/gpu_steps.py does the same in Python.
 //
 //   transformer WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   125 million weights, 8 x 1,024 tokens, bf16
+//   large       WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   2.6 billion weights, 4 x 1,024 tokens, bf16
 //   small       WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   1 million weights, 8 x 64 tokens, bf16
 //   graphed     WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   the small one, its step as a CUDA graph
 //   feed        EPOCHS WORKERS 0                       60,000 images to the GPU, in batches of 256
+//   fed         EPOCHS WORKERS 0                       as feed, and trains a convolutional net
+//   unfed       EPOCHS 0 0                             the same training with one batch all along
 //   checkpoint  MIB SAVES 0                            tensors of 16 MiB, saved in the background
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +38,8 @@ struct Workload {
 };
 const Workload kTransformer{
     {.vocabulary = 26'112, .width = 768, .heads = 12, .layers = 12, .causal = true}, 8, 1024};
+const Workload kLarge{
+    {.vocabulary = 32'000, .width = 2560, .heads = 20, .layers = 31, .causal = true}, 4, 1024};
 const Workload kSmall{
     {.vocabulary = 1'000, .width = 128, .heads = 4, .layers = 4, .causal = true}, 8, 64};
 
@@ -84,13 +90,18 @@ void train(const Workload& work, bool graphed, const bench::TimedBlocks& timed) 
             (1 << 20)}});
 }
 
+constexpr std::int64_t kImages = 60'000;
+
+auto images_for(accelerate::Accelerator& accelerator, int workers) {
+  return accelerator.prepare(accelerate::make_data_loader(
+      torch::data::Example<>(torch::randint(256, {kImages, 3, 32, 32}, torch::kByte),
+                             torch::randint(10, {kImages}, torch::kLong)),
+      {.batch_size = 256, .shuffle = true, .num_workers = workers, .pin_memory = true}));
+}
+
 void feed(int epochs, int workers) {
   auto accelerator = on_gpu();
-  constexpr std::int64_t kSamples = 60'000;
-  auto loader = accelerator.prepare(accelerate::make_data_loader(
-      torch::data::Example<>(torch::randint(256, {kSamples, 3, 32, 32}, torch::kByte),
-                             torch::randint(10, {kSamples}, torch::kLong)),
-      {.batch_size = 256, .shuffle = true, .num_workers = workers, .pin_memory = true}));
+  auto loader = images_for(accelerator, workers);
   std::vector<double> seconds;
   for (int i = 0; i < epochs; ++i) {
     seconds.push_back(bench::seconds_of([&] {
@@ -98,7 +109,53 @@ void feed(int epochs, int workers) {
       torch::cuda::synchronize();
     }));
   }
-  bench::report({{"epoch_seconds", seconds}, {"samples", kSamples}});
+  bench::report({{"epoch_seconds", seconds}, {"samples", kImages}});
+}
+
+torch::nn::Sequential convolutional_net() {
+  using torch::nn::Conv2d;
+  const auto layer = [](int from, int to, int stride) {
+    return Conv2d(torch::nn::Conv2dOptions(from, to, 3).stride(stride).padding(1));
+  };
+  using Norm = torch::nn::BatchNorm2d;
+  return torch::nn::Sequential(layer(3, 64, 1), Norm(64), torch::nn::ReLU(), layer(64, 128, 2),
+                               Norm(128), torch::nn::ReLU(), layer(128, 256, 2), Norm(256),
+                               torch::nn::ReLU(), torch::nn::AdaptiveAvgPool2d(1),
+                               torch::nn::Flatten(), torch::nn::Linear(256, 10));
+}
+
+// Trains on what a loader gives or, if not `fed`, on its first batch as often.
+void train_on_images(int epochs, int workers, bool fed) {
+  auto accelerator = on_gpu({.mixed_precision = accelerate::MixedPrecision::bf16});
+  auto loader = images_for(accelerator, workers);
+  auto net = convolutional_net();
+  net->to(accelerator.device());
+  torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(1e-4));
+  auto [model, optimizer] = accelerator.prepare(net, adam);
+  const auto step = [&, &model = model, &optimizer = optimizer](const auto& batch) {
+    const auto pixels = batch.data.to(torch::kFloat) / 255;
+    accelerator.backward(torch::nn::functional::cross_entropy(model(pixels), batch.target));
+    optimizer.step();
+    optimizer.zero_grad();
+  };
+  std::optional<torch::data::Example<>> first;
+  for (auto& batch : loader) {
+    step(batch);  // Warms up.
+    first = {batch.data.clone(), batch.target.clone()};
+  }
+  std::vector<double> seconds;
+  for (int i = 0; i < epochs; ++i) {
+    torch::cuda::synchronize();
+    seconds.push_back(bench::seconds_of([&] {
+      if (fed) {
+        for (auto& batch : loader) step(batch);
+      } else {
+        for (std::size_t j = 0; j < loader.size(); ++j) step(*first);
+      }
+      torch::cuda::synchronize();
+    }));
+  }
+  bench::report({{"epoch_seconds", seconds}, {"samples", kImages}});
 }
 
 struct TensorsImpl : torch::nn::Module {
@@ -134,12 +191,16 @@ void checkpoint(int mebibytes, int saves) {
 void run(const std::string& what, const Numbers& n) {
   const bench::TimedBlocks timed{n[0], n[1], n[2]};
   if (what == "transformer") return train(kTransformer, false, timed);
+  if (what == "large") return train(kLarge, false, timed);
   if (what == "small") return train(kSmall, false, timed);
   if (what == "graphed") return train(kSmall, true, timed);
   if (what == "feed") return feed(n[0], n[1]);
+  if (what == "fed") return train_on_images(n[0], n[1], true);
+  if (what == "unfed") return train_on_images(n[0], n[1], false);
   if (what == "checkpoint") return checkpoint(n[0], n[1]);
-  throw std::invalid_argument("'" + what +
-                              "' is not one of transformer, small, graphed, feed, checkpoint");
+  throw std::invalid_argument(
+      "'" + what +
+      "' is not one of transformer, large, small, graphed, feed, fed, unfed, checkpoint");
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ struct BlockImpl : torch::nn::Module {
     const auto rows = x.size(0), tokens = x.size(1), width = x.size(2);
     const auto split = qkv(attention_norm(x))
                            .view({rows, tokens, 3, heads, width / heads})
-                           .permute({2, 0, 3, 1, 4});
+                           .permute({2, 0, 3, 1, 4})
+                           .unbind(0);
     const auto attended =
         at::scaled_dot_product_attention(split[0], split[1], split[2],
                                          /*attn_mask=*/{}, /*dropout_p=*/0.0, causal);

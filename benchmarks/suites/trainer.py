@@ -35,7 +35,7 @@ PACKAGES = ("transformers",)
 ROUNDS = 3
 MODEL = DATA / "minilm"
 TURN_LIMIT_SECONDS, RUN_LIMIT_SECONDS, END_LIMIT_SECONDS = 900, 7200, 30  # Compiling takes minutes, a whole run of Python about nine.
-FLAGS = ("--use_cpu", "--per_device_train_batch_size", 16, "--save_strategy", "no", "--report_to", "none")
+FLAGS = ("--per_device_train_batch_size", 16, "--save_strategy", "no", "--report_to", "none")
 IN_ORDER = ("--train_sampling_strategy", "sequential")
 BY_LENGTH = ("--train_sampling_strategy", "group_by_length")
 SHARDED = ("--use_fsdp", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--fsdp_transformer_layer_cls_to_wrap", "BertLayer",
@@ -127,9 +127,10 @@ class Side:
     """How a side is started, on one process or on two."""
     name: str
     setting: object
+    on_cpu: bool = True
 
     def command(self, model, *words, ranks=1):
-        start, flags = self.start(ranks), ["--model", model, "--output_dir", self.setting.home / self.name, *FLAGS]
+        start, flags = self.start(ranks), ["--model", model, "--output_dir", self.setting.home / self.name, *FLAGS, *(["--use_cpu"] if self.on_cpu else [])]
         # Of threads the launchers and LibTorch decide.
         return ["env", "-u", "OMP_NUM_THREADS", f"TORCHINDUCTOR_CACHE_DIR={self.setting.home / 'inductor'}", *start, *flags, *words]
 
@@ -147,13 +148,14 @@ class Suite:
     setting: object
     say: object
     start: object  # A folder with the weights that both sides begin with.
+    on_cpu: bool = True
 
     @property
     def steps(self):
         return QUICK_STEPS if self.setting.quick else STEPS
 
     def sides(self):
-        return [Side("ours", self.setting), Side("theirs", self.setting)]
+        return [Side(name, self.setting, self.on_cpu) for name in ("ours", "theirs")]
 
     def sliced(self, side, words, slices, steps, ranks):
         """A training of a side that waits for its first turn."""

@@ -22,7 +22,7 @@ std::shared_ptr<Communicator> one_rank_over_nccl() {
 }
 
 at::Tensor numbers(c10::Device device, at::ScalarType dtype = at::kFloat) {
-  return torch::arange(1, 7, at::TensorOptions().dtype(dtype).device(device)).view({2, 3});
+  return torch::arange(1, 7).view({2, 3}).to(device, dtype);
 }
 
 TEST(Nccl, EveryCollectiveOfOneRankIsACopy) {

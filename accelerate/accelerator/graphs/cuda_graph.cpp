@@ -1,11 +1,13 @@
 // Graphs of CUDA. Needs CUDA's headers; no_cuda_graph.cpp stands in for this file without them.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/version.h>
 
 #include "accelerate/accelerator/graphs/captured_graph.h"
 
@@ -23,6 +25,25 @@ void quietly(Part&& part) noexcept {
   }
 }
 
+template <typename State>
+concept KnowsOfCaptures = requires(State& state) { state.capturing_; };
+static_assert(KnowsOfCaptures<at::CUDAGeneratorState> || TORCH_VERSION_MAJOR > 2 ||
+              TORCH_VERSION_MINOR > 11);
+
+// A graph whose capture may fail. After that, the device's random generator of LibTorch 2.11
+// believes for ever that it is being captured, and refuses to draw numbers.
+struct FallibleGraph : at::cuda::CUDAGraph {
+  void release_generators() {
+    for (auto& [state, increment] : captured_generator_states_) end_capture_of(*state);
+  }
+
+ private:
+  template <typename State>
+  static void end_capture_of(State& state) {
+    if constexpr (KnowsOfCaptures<State>) state.capturing_ = false;
+  }
+};
+
 class CudaGraph final : public CapturedGraph {
  public:
   explicit CudaGraph(c10::Device device)
@@ -36,7 +57,7 @@ class CudaGraph final : public CapturedGraph {
     c10::cuda::CUDAGuard guard(device_);
     c10::cuda::device_synchronize();
     allocator::emptyCache();  // The graph's memory is not shared with others.
-    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    auto graph = std::make_unique<FallibleGraph>();
     const auto pool = at::cuda::graph_pool_handle();
     run_on_stream([&] {
       try {
@@ -73,9 +94,10 @@ class CudaGraph final : public CapturedGraph {
     after.block(outer);
   }
 
-  // Ends a capture that failed. CUDAGraph::capture_end() throws before it tells the allocators,
-  // which would then hold freed blocks back for ever. The error of the work is the one to report.
-  void give_up(at::cuda::CUDAGraph& graph, at::MempoolId_t pool) const noexcept {
+  // Ends a capture that failed. CUDAGraph::capture_end() throws before it tells the generators and
+  // the allocators, which would then hold freed blocks back for ever. The error of the work is the
+  // one to report.
+  void give_up(FallibleGraph& graph, at::MempoolId_t pool) const noexcept {
     bool has_ended = false;
     quietly([&] {
       graph.capture_end();
@@ -83,6 +105,7 @@ class CudaGraph final : public CapturedGraph {
     });
     (void)cudaGetLastError();
     if (!has_ended) {
+      graph.release_generators();
       quietly([&] { allocator::endAllocateToPool(device_.index(), pool); });
       quietly([&] { allocator::releasePool(device_.index(), pool); });
       auto* const pinned = at::getHostAllocator(at::kCUDA);
@@ -94,7 +117,7 @@ class CudaGraph final : public CapturedGraph {
 
   c10::Device device_;
   c10::cuda::CUDAStream stream_;
-  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  std::unique_ptr<FallibleGraph> graph_;
 };
 
 }  // namespace

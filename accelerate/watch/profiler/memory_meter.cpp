@@ -1,6 +1,7 @@
 #include "accelerate/watch/profiler/memory_meter.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -147,7 +148,7 @@ void clear_device_cache() {
     auto* allocator = at::getDeviceAllocator(*type);
     if (allocator->initialized()) {
       allocator->emptyCache();
-      at::accelerator::emptyHostCache();
+      at::getHostAllocator(*type)->empty_cache();  // Page-locked memory.
     }
   }
 #ifdef __GLIBC__

@@ -15,6 +15,8 @@ namespace {
 
 using torch::jit::Stack;
 
+constexpr double kSpoilt = 77;
+
 // LibTorch reserves this key below autograd, and uses it from Python alone.
 constexpr auto kTapeKey = c10::DispatchKey::Fake;
 
@@ -128,6 +130,7 @@ class OperatorTape final : public detail::CapturedGraph {
   void replay() override {
     ++counts_->replays;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (const auto& [storage, tensor] : tape_.made) Tape::whole_of(tensor).fill_(kSpoilt);
     for (const auto& call : tape_.calls) {
       Stack stack = call.inputs;
       call.op.callBoxed(stack);

@@ -20,8 +20,9 @@ struct OperatorTapeCounts {
   int replays = 0;
 };
 
-/// As on a GPU, capture() leaves every tensor that `work` wrote as it was. Random numbers are drawn
-/// anew in a replay. `counts` may be null.
+/// As on a GPU, capture() leaves every tensor that `work` wrote as it was. A replay first spoils the
+/// memory that `work` took by itself, since on a GPU other tensors of the work have been there.
+/// Random numbers are drawn anew in a replay. `counts` may be null.
 [[nodiscard]] std::unique_ptr<detail::CapturedGraph> make_operator_tape(
     std::shared_ptr<OperatorTapeCounts> counts = nullptr, const OperatorTapeOptions& options = {});
 

@@ -176,10 +176,11 @@ void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what)
   }
 }
 
-void check_positions(const at::Tensor& positions, std::int64_t count, const TextInputs& inputs) {
+void check_positions(const at::Tensor& positions, std::int64_t greatest, std::int64_t count,
+                     const TextInputs& inputs) {
   if (inputs.position_ids.defined()) {
     check_ids(positions, count, "position_ids");
-  } else if (positions.max().item<std::int64_t>() >= count) {
+  } else if (greatest >= count && positions.max().item<std::int64_t>() >= count) {
     throw UsageError("a row has " + std::to_string(inputs.input_ids.size(1)) +
                      " tokens, more than the model has positions for: there are " +
                      std::to_string(count) + ". Cut texts by .truncation = true");

@@ -92,8 +92,10 @@ class BaseTextModel : public TextModel {
 /// GPU are left to LibTorch's kernel.
 void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what);
 /// Throws UsageError for positions outside 0 to `count` - 1. If position_ids were not given, the
-/// message says that the text is too long.
-void check_positions(const at::Tensor& positions, std::int64_t count, const TextInputs& inputs);
+/// message says that the text is too long. Then no position is greater than `greatest`. If that is
+/// below `count`, nothing is read, so that the CPU need not wait for a GPU.
+void check_positions(const at::Tensor& positions, std::int64_t greatest, std::int64_t count,
+                     const TextInputs& inputs);
 
 /// Registers a module without a forward below `parent`, with the name of Transformers' class, so
 /// that parameters get the names of checkpoints: "attention.self.query.weight".

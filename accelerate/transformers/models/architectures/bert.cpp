@@ -157,7 +157,9 @@ at::Tensor BertModel::embedded(const TextInputs& inputs, const Tokens& tokens) {
   const at::Tensor types =
       inputs.token_type_ids.defined() ? inputs.token_type_ids : at::zeros_like(inputs.input_ids);
   const at::Tensor words = words_of(inputs, tokens);
-  check_positions(positions, values_.max_position_embeddings, inputs);
+  const std::int64_t before = family_.counts_behind_padding ? *values_.pad_token_id + 1 : 0;
+  check_positions(positions, before + inputs.input_ids.size(1) - 1, values_.max_position_embeddings,
+                  inputs);
   check_ids(types, values_.type_vocab_size, "token_type_ids");
   const at::Tensor sum =
       words + types_(tokens.take(types)) + positions_(take_positions(positions, inputs, tokens));

@@ -174,7 +174,8 @@ class DistilBertModel final : public EncoderModel {
  protected:
   [[nodiscard]] at::Tensor embedded(const TextInputs& inputs, const Tokens& tokens) override {
     const at::Tensor positions = positions_of(inputs), words = words_of(inputs, tokens);
-    check_positions(positions, values_.max_position_embeddings, inputs);
+    check_positions(positions, inputs.input_ids.size(1) - 1, values_.max_position_embeddings,
+                    inputs);
     const at::Tensor sum = words + positions_(take_positions(positions, inputs, tokens));
     return dropout_of(norm_(sum), values_.dropout, is_training());
   }

@@ -180,7 +180,7 @@ Computed GPT2Model::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   const Tokens& tokens = computed.tokens;
   const at::Tensor positions = positions_of(inputs, tokens.past());
   const at::Tensor words = words_of(inputs, tokens);
-  check_positions(positions, values_.n_positions, inputs);
+  check_positions(positions, tokens.past() + tokens.length() - 1, values_.n_positions, inputs);
   computed.hidden = words + wpe_(take_positions(positions, inputs, tokens));
   if (inputs.token_type_ids.defined()) {
     check_ids(inputs.token_type_ids, vocab_size(), "token_type_ids");

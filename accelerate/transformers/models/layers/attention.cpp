@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "accelerate/base/error.h"
+#include "accelerate/tensor/compat/varlen_attention.h"
 #include "accelerate/transformers/models/layers/dropout.h"
 
 namespace accelerate::detail {
@@ -187,6 +188,26 @@ at::Tensor attend_to_first(const at::Tensor& query, const at::Tensor& key, const
   return at::cat(attended).flatten(1);
 }
 
+// On a GPU, all sequences by one kernel, where there is one for them. Shapes as of attend_packed(), or
+// of attend_to_first().
+std::optional<at::Tensor> attend_on_gpu(const at::Tensor& query, const at::Tensor& key,
+                                        const at::Tensor& value, const Tokens& tokens,
+                                        const AttentionSpec& spec) {
+  const bool is_one_a_row = tokens.lengths().size() == tokens.first_sequences().size();
+  if (query.is_cpu() || spec.kind == AttentionKind::eager || spec.mask.values.defined() ||
+      (spec.first_alone && !is_one_a_row))
+    return std::nullopt;
+  compat::SequenceBounds queries = tokens.bounds();
+  if (spec.first_alone)
+    queries = {at::arange(query.size(0) + 1, queries.starts.options()), /*longest=*/1};
+  const auto attended =
+      compat::varlen_attention(query, key, value, queries, tokens.bounds(),
+                               {.dropout = spec.dropout,
+                                .is_causal = spec.mask.is_causal && !spec.first_alone,
+                                .scale = spec.scale});
+  return attended ? std::optional(attended->flatten(1)) : std::nullopt;
+}
+
 // query: {rows, queries, heads, dim}; key, value: {rows, key heads, keys, dim}.
 at::Tensor attend_padded(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const AttentionSpec& spec) {
@@ -224,6 +245,7 @@ AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> wind
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const Tokens& tokens, const AttentionSpec& spec) {
   if (tokens.is_packed()) {
+    if (auto attended = attend_on_gpu(query, key, value, tokens, spec)) return *attended;
     const auto packed = spec.first_alone ? attend_to_first : attend_packed;
     if (!is_better_in_fp32(query, tokens)) return packed(query, key, value, tokens, spec);
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);

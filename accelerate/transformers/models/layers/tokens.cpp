@@ -74,6 +74,14 @@ void add_lengths(Stretch stretch, const std::vector<std::int64_t>* begins,
   lengths.push_back(stretch.end - stretch.begin);
 }
 
+compat::SequenceBounds bounds_of(const std::vector<std::int64_t>& lengths, c10::Device device) {
+  std::vector<std::int32_t> starts{0};
+  for (const std::int64_t length : lengths)
+    starts.push_back(starts.back() + static_cast<std::int32_t>(length));
+  return {.starts = at::tensor(starts, at::TensorOptions(at::kInt)).to(device),
+          .longest = std::ranges::max(lengths)};
+}
+
 }  // namespace
 
 Tokens::Tokens(std::int64_t rows, std::int64_t length, const at::Tensor& mask,
@@ -116,6 +124,7 @@ bool Tokens::pack(const at::Tensor& counts, const Options& options) {
   }
   lengths_ = std::move(lengths);
   first_sequences_ = std::move(first_sequences);
+  if (!options.device.is_cpu()) bounds_ = bounds_of(lengths_, options.device);
   firsts_ = to_tensor(firsts).to(options.device);
   if (kept != nullptr) places_ = to_tensor(places).to(options.device);
   return true;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "accelerate/tensor/compat/varlen_attention.h"
 #include "accelerate/transformers/models/layers/sequences.h"
 
 namespace accelerate::detail {
@@ -54,6 +55,8 @@ class Tokens {
   [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return lengths_; }
   /// In a packed batch: which of the sequences is the first of each row.
   [[nodiscard]] const std::vector<std::size_t>& first_sequences() const { return first_sequences_; }
+  /// In a packed batch on a GPU: where sequences begin.
+  [[nodiscard]] const compat::SequenceBounds& bounds() const { return bounds_; }
   /// In a padded batch: {rows or 1, 1, length or 1, past + length}, the constructor's mask and the
   /// bounds of sequences; undefined when all tokens see each other.
   [[nodiscard]] const at::Tensor& mask() const { return mask_; }
@@ -75,6 +78,7 @@ class Tokens {
   std::int64_t rows_, length_, past_;
   std::vector<std::int64_t> lengths_;
   std::vector<std::size_t> first_sequences_;
+  compat::SequenceBounds bounds_;
   /// The places of kept tokens in {rows · length}; undefined if all tokens are kept.
   at::Tensor places_;
   /// The place of each row's first token among the kept tokens.
