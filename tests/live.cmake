@@ -144,15 +144,27 @@ if(TARGET accelerate_transformers)
                                             $<TARGET_FILE:model_probe> --least 13000)
   add_test(NAME models.live.files COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/model_files_live.py"
                                           $<TARGET_FILE:model_probe> --least 4000)
-  add_test(NAME models.live.minilm COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/minilm_live.py"
-                                           $<TARGET_FILE:model_probe> "${PROJECT_BINARY_DIR}/real_tokenizers")
+  set(matrix_libraries mkl)
+  if(EXISTS /proc/cpuinfo)
+    file(READ /proc/cpuinfo processors)
+    if(processors MATCHES " avx512bw .*avx512vl") # Without it LibTorch has no way to oneDNN.
+      list(APPEND matrix_libraries onednn)
+    endif()
+  endif()
+  foreach(library ${matrix_libraries}) # Whoever multiplies.
+    add_test(NAME models.live.minilm.${library} COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/minilm_live.py"
+                                                        $<TARGET_FILE:model_probe> "${PROJECT_BINARY_DIR}/real_tokenizers")
+  endforeach()
   add_test(NAME models.live.gguf COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/gguf_live.py"
                                          $<TARGET_FILE:model_probe> --least 500)
   add_test(NAME models.live.generation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/generation_live.py"
                                                $<TARGET_FILE:model_probe> --least 500)
-  set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.minilm models.live.generation
+  set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.generation
                        PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77 ENVIRONMENT OMP_NUM_THREADS=1)
-  set_tests_properties(models.live.minilm PROPERTIES FIXTURES_REQUIRED real_tokenizers)
+  foreach(library ${matrix_libraries})
+    set_tests_properties(models.live.minilm.${library} PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77
+                         FIXTURES_REQUIRED real_tokenizers ENVIRONMENT "OMP_NUM_THREADS=1;ACCELERATE_CPU_MATMUL=${library}")
+  endforeach()
 endif()
 
 function(accelerate_example_test name program)

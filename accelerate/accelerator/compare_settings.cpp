@@ -11,6 +11,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/optim/schedules/initial_rates.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 
 namespace accelerate {
 namespace {
@@ -59,6 +60,8 @@ detail::SettingsAgreement Accelerator::Impl::settings() const {
   all.add("scheduler_step", options.scheduler_step ? words_of(*options.scheduler_step) : "");
   all.add(options.dataloader_config);
   all.add("rng_types", words_of(options.rng_types));
+  if (state.device().is_cpu())
+    all.add("ACCELERATE_CPU_MATMUL", to_string(compat::matrix_library()));
   if (fsdp) {
     all.add(*fsdp);
   } else {

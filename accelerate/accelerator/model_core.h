@@ -12,6 +12,7 @@
 #include "accelerate/comm/communicator.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/parallel/parallel_model.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/nested.h"
 #include "accelerate/tensor/nested_operations.h"
@@ -102,6 +103,7 @@ class ModelCore {
  private:
   template <typename Forward>
   decltype(auto) compute(Forward&& forward) const {
+    const compat::MatrixProducts products;
     const AutocastScope scope(precision_.device, precision_.dtype, precision_.autocast);
     return std::forward<Forward>(forward)();
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/error.h"
 #include "accelerate/tensor/compat/fused_optimizers.h"
 
 namespace accelerate::detail {
@@ -34,6 +35,8 @@ class RecordedNumbers {
 
   [[nodiscard]] at::Tensor take(c10::Device device) {
     at::Tensor& rest = *std::ranges::find(free_, device, &at::Tensor::device);
+    if (rest.size(0) == 0)
+      throw UsageError("an optimizer steps more than once in the recorded step; allowed is once");
     const at::Tensor number = rest.select(0, 0);
     rest = rest.narrow(0, 1, rest.size(0) - 1);
     return number;

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "accelerate/base/error.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 
 namespace accelerate {
 namespace {
@@ -33,7 +34,10 @@ void run_backward(const std::vector<ParallelEngine*>& engines, BackwardPass pass
   pass.several_models = engines.size() > 1;
   try {
     for (auto* engine : engines) engine->begin_backward(pass);
-    backward();
+    {
+      const compat::MatrixProducts products;
+      backward();
+    }
     for (auto* engine : engines) engine->finish_backward();
   } catch (...) {
     const auto cause = cause_of(engines, std::current_exception());

@@ -49,10 +49,10 @@ def device(setting):
     """The name of the GPU that the originals see, and its memory in GiB. Throws BenchmarkError if there is none."""
     code = "import torch; p = torch.cuda.get_device_properties(0); print(p.name, p.total_memory >> 30, sep='|')"
     try:
-        name, gib = run(setting, [setting.venv / "bin" / "python", "-c", code]).output.splitlines()[-1].split("|")
+        name, _, gib = run(setting, [setting.venv / "bin" / "python", "-c", code]).output.splitlines()[-1].partition("|")
     except BenchmarkError as error:
         raise BenchmarkError(f"There is no GPU here that the torch of {setting.venv} can use.") from error
-    return name, int(gib)
+    return name, int(gib or 0)
 
 
 def facts(setting):

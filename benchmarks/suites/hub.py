@@ -106,6 +106,10 @@ class AtEndpoint:
     inner: object
     endpoint: str
 
+    @property
+    def samples(self):
+        return self.inner.samples
+
     def environment(self):
         return self.inner.environment() | {"HF_ENDPOINT": self.endpoint}
 

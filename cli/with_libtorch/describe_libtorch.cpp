@@ -6,6 +6,7 @@
 
 #include <iostream>
 
+#include "accelerate/tensor/compat/matrix_products.h"
 #include "cli/with_libtorch/tasks.h"
 
 namespace accelerate::cli {
@@ -13,6 +14,8 @@ namespace accelerate::cli {
 void describe_libtorch() {
   std::cout << "- LibTorch loaded: " << TORCH_VERSION << ", vectors of " << at::get_cpu_capability()
             << ", " << at::get_num_threads() << " threads\n"
+            << "- Products of fp32 matrices on the CPU: " << to_string(compat::matrix_library())
+            << "\n"
             << "- CUDA in LibTorch: ";
   if (!at::hasCUDA()) {
     std::cout << "no\n";

@@ -9,6 +9,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/hardware.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/small_net.h"
@@ -64,6 +65,27 @@ TEST(SettingsOfRanks, ThatDifferAreNamedInPrepare) {
       expect_all_in(text, {"ConfigError: prepare()", difference.name + ": " + difference.values});
     });
   }
+}
+
+RANK_MAIN(another_matrix_library) {
+  Accelerator accelerator({.cpu = true});
+  auto net = make_net();
+  const auto text = kind_and_message_of([&] { static_cast<void>(accelerator.prepare(net)); });
+  expect_all_in(
+      text, {"ConfigError: prepare()", "ACCELERATE_CPU_MATMUL: mkl on rank 0, onednn on rank 1"});
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}
+
+// A process has one library: ranks that are threads cannot differ in it.
+TEST(SettingsOfRanks, NameTheLibraryThatMultiplies) {
+  if (!this_processor().avx512) GTEST_SKIP() << "needs cores with AVX-512";
+  const auto place = [](int rank, std::map<std::string, std::string>& environment) {
+    environment["ACCELERATE_CPU_MATMUL"] = rank == 0 ? "mkl" : "onednn";
+    return std::vector<std::string>();
+  };
+  const testing::ProcessesOptions options{.env = {}, .place = place};
+  for (const auto& result : testing::run_processes(2, "another_matrix_library", options))
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
 }
 
 TEST(SettingsOfRanks, OfLoadersAreNamedInPrepare) {

@@ -19,7 +19,7 @@ from report import AtMost, Both, OfBound, Row, Times  # noqa: E402
 from suites import comm, fsdp, trainer, trainer_runs  # noqa: E402
 ROWS = {"launch": 6, "command_line": 5, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
         "comm": 154, "tokenizers": 35, "datasets": 10, "hub": 2, "models": 7 if fsdp.has_fast_bf16() else 5, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
-ROWS |= {"gpu": 8, "trainer": 8, "trainer_runs": 3}  # A row for bf16 whether or not the CPU has it.
+ROWS |= {"gpu": 16, "trainer": 8, "trainer_runs": 3}  # A row for bf16 whether or not the CPU has it.
 
 # Stands for every program: reports what any of them would, and once more for each line that it reads.
 REPORTING = """#!/bin/sh
@@ -29,7 +29,7 @@ echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_k
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
  "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.2, 0.1],
  "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "batches": 1, "loss": 2.0, "pass_seconds": 0.1, "token_seconds": 0.1, "checksum": 7, "rows": 1000, "call_seconds": 0.01, "cpu_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100,
- "pids": ['$$'], "threads": 2, "weights": 125000000, "device_peak_mib": 900, "slice_seconds": 0.1, "padded_tokens": 300, "real_tokens": 200, "losses": [2.0, 1.5], "eval_accuracy": 0.5, "eval_loss": 1.5}' | tr -d '\\n'
+ "pids": ['$$'], "threads": 2, "weights": 125000000, "device_peak_mib": 900, "slice_seconds": 0.1, "padded_tokens": 300, "real_tokens": 200, "losses": [2.0, 1.5], "first_loss": 2.0, "eval_accuracy": 0.5, "eval_loss": 1.5}' | tr -d '\\n'
 echo
 }
 report
@@ -47,7 +47,7 @@ def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
                     "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "hub_snapshot", "dataset_rows", "model_steps", "generate_tokens",
-                    "trainer_steps", "gpu_steps"):
+                    "trainer_steps", "gpu_steps", "gpu_models"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 
@@ -230,6 +230,7 @@ class Command(WithFolder):
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
 
     def test_all_suites_print_their_rows_and_write_their_pages(self):
+        self.maxDiff = None
         make_build(self.folder / "build")
         make_venv(self.folder / "venv")
         result = self.compare(*ROWS, "--quick", "--results", self.folder / "results")

@@ -99,4 +99,21 @@ AvailableMemory available_memory(const HardwareRoots& roots) {
   return least;
 }
 
+Processor this_processor(const HardwareRoots& roots) {
+  Processor found;
+  std::ifstream file(roots.proc / "cpuinfo");
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const auto name = trim(std::string_view(line).substr(0, colon));
+    const auto value = trim(std::string_view(line).substr(colon + 1));
+    if (name == "vendor_id") found.vendor = value;
+    if (name == "cpu family") found.family = parse_int(value).value_or(0);
+    if (name != "flags") continue;
+    const auto has = [value](const char* part) { return value.find(part) != value.npos; };
+    found.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  }
+  return found;
+}
+
 }  // namespace accelerate

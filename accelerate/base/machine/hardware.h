@@ -36,6 +36,16 @@ struct HardwareRoots {
 /// Returns the installed memory; 0 when the kernel does not say.
 [[nodiscard]] std::uint64_t memory_bytes(const HardwareRoots& roots = {});
 
+/// What kernels are chosen by.
+struct Processor {
+  std::string vendor;  ///< "GenuineIntel", "AuthenticAMD"; empty when the kernel does not say.
+  std::int64_t family = 0;
+  bool avx512 = false;  ///< With the parts BW, DQ and VL.
+};
+
+/// Returns the first processor that the kernel lists. Cost: reads a few lines of /proc/cpuinfo.
+[[nodiscard]] Processor this_processor(const HardwareRoots& roots = {});
+
 struct AvailableMemory {
   std::uint64_t bytes = UINT64_MAX;  ///< UINT64_MAX when the kernel does not say.
   std::string where;                 ///< "this machine", "this container (memory limit 2.00 GB)".

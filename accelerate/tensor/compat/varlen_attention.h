@@ -1,6 +1,6 @@
 // Attention of sequences that stand one behind the other, by LibTorch's own kernels for a GPU. Its
-// public operator takes rows of one length only. The kernels are internals of LibTorch; versions
-// 2.11 to 2.13 are known to work. Only this file deals with their schemas.
+// public operator takes rows of one length only. The kernels are internals of LibTorch: compiled
+// with versions 2.11 to 2.13, run on a GPU with 2.11. Only this file deals with their schemas.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,3 +1,4 @@
+#include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/transformers/trainer/preflight.h"
 
 #include <ATen/ops/zeros.h>
@@ -292,6 +293,8 @@ std::string describe_training(const TrainerCore& core, const TrainingPlan& plan)
        args.lr_scheduler_type + " " + rate_curve(planned_rates(core, plan.max_steps), 32));
   line("optimizer", std::string(args.optim.text()));
   line("precision", std::string(to_string(core.accelerator.mixed_precision())));
+  if (core.accelerator.device().is_cpu())
+    line("matrix products", to_string(compat::matrix_library()));
   line("parameters",
        grouped_digits(size.trained) + " trained of " + grouped_digits(size.parameters));
   line("memory", convert_bytes(state_bytes(core, size)) +

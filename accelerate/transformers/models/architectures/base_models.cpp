@@ -100,7 +100,7 @@ ModelOutput Computed::output() const {
   return output;
 }
 
-ModelOutput BaseTextModel::forward(const TextInputs& inputs) {
+ModelOutput BaseTextModel::output_of(const TextInputs& inputs) {
   const auto computed = compute(inputs, {});
   ModelOutput output = computed.output();
   output.last_hidden_state = computed.tokens.restore(computed.hidden);

@@ -53,7 +53,7 @@ class BaseTextModel : public TextModel {
  public:
   using TextModel::forward;
   using TextModel::TextModel;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
   /// Computes what a head reads.
   [[nodiscard]] virtual Computed compute(const TextInputs& inputs, const HeadNeeds& needs) = 0;

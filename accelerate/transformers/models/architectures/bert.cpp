@@ -170,7 +170,7 @@ at::Tensor BertModel::pool(const at::Tensor& first) {
   return at::tanh(pooler_(first));
 }
 
-ModelOutput BertModel::forward(const TextInputs& inputs) {
+ModelOutput BertModel::output_of(const TextInputs& inputs) {
   const auto computed = compute(inputs, {.first_token = !pooler_.is_empty()});
   const at::Tensor pooled = pooler_.is_empty() ? at::Tensor() : pool(computed.first());
   ModelOutput output = computed.output();

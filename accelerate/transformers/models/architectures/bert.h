@@ -68,7 +68,7 @@ class BertModel : public EncoderModel {
  public:
   BertModel(const PretrainedConfig& config, const BertFamily& family, bool pools);
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   [[nodiscard]] std::vector<std::string> no_split_modules() const override;
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] std::vector<PythonBuffer> python_buffers() const override;

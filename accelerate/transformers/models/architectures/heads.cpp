@@ -88,7 +88,7 @@ TokenClassification::TokenClassification(BelowHead below, const std::string& hea
   post_init();
 }
 
-ModelOutput TokenClassification::forward(const TextInputs& inputs) {
+ModelOutput TokenClassification::output_of(const TextInputs& inputs) {
   const auto computed = base().compute(inputs, {.token_labels = inputs.labels});
   return token_output(computed, head_(dropout_of(computed.hidden, dropout_, is_training())),
                       inputs);
@@ -100,7 +100,7 @@ QuestionAnswering::QuestionAnswering(BelowHead below, double dropout)
   post_init();
 }
 
-ModelOutput QuestionAnswering::forward(const TextInputs& inputs) {
+ModelOutput QuestionAnswering::output_of(const TextInputs& inputs) {
   // The loss is a softmax over the tokens of a row, padding included.
   const auto computed = base().compute(inputs, {.all_tokens = inputs.start_positions.defined()});
   const at::Tensor logits =
@@ -124,7 +124,7 @@ void check_two_labels(const PretrainedConfig& config) {
 
 // --- Of encoders ---
 
-ModelOutput FirstTokenHead::forward(const TextInputs& inputs) {
+ModelOutput FirstTokenHead::output_of(const TextInputs& inputs) {
   // Hidden states and attentions, if asked for, are those of all tokens.
   const HeadNeeds needs{.first_token = true,
                         .first_alone = !inputs.output_hidden_states && !inputs.output_attentions};
@@ -158,7 +158,7 @@ void MaskedLM::tie_weights() {
   decoder->tie_weight(input_embeddings()->weight);
 }
 
-ModelOutput MaskedLM::forward(const TextInputs& inputs) {
+ModelOutput MaskedLM::output_of(const TextInputs& inputs) {
   const auto computed = base().compute(inputs, {.token_labels = inputs.labels});
   return token_output(computed, decoder(norm(activation_(dense(computed.hidden)))), inputs);
 }
@@ -183,7 +183,7 @@ void CausalLM::tie_weights() {
   if (base().ties_embeddings()) lm_head_->tie_weight(input_embeddings()->weight);
 }
 
-ModelOutput CausalLM::forward(const TextInputs& inputs) {
+ModelOutput CausalLM::output_of(const TextInputs& inputs) {
   // The label of a token is what the token before it must predict.
   at::Tensor labels;
   if (inputs.labels.defined()) {
@@ -220,7 +220,7 @@ LastTokenClassification::LastTokenClassification(BelowHead below)
   post_init();
 }
 
-ModelOutput LastTokenClassification::forward(const TextInputs& inputs) {
+ModelOutput LastTokenClassification::output_of(const TextInputs& inputs) {
   const auto padding = config().get<std::int64_t>("pad_token_id");
   const std::int64_t rows = inputs.input_ids.size(0), length = inputs.input_ids.size(1);
   if (!padding && rows != 1) {

@@ -59,7 +59,7 @@ class TokenClassification final : public TextModelWithHead {
   /// `head`: the name of the last layer. `dropout`: of the hidden states before it.
   TokenClassification(BelowHead below, const std::string& head, double dropout);
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
   double dropout_;
@@ -71,7 +71,7 @@ class QuestionAnswering final : public TextModelWithHead {
  public:
   explicit QuestionAnswering(BelowHead below, double dropout = 0);
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
   double dropout_;
@@ -89,7 +89,7 @@ void check_two_labels(const PretrainedConfig& config);
 class FirstTokenHead : public TextModelWithHead {
  public:
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  protected:
   FirstTokenHead(BelowHead below, Task task) : TextModelWithHead(std::move(below)), task_(task) {}
@@ -109,7 +109,7 @@ class FirstTokenHead : public TextModelWithHead {
 class MaskedLM : public TextModelWithHead {
  public:
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   void tie_weights() override;
   [[nodiscard]] Linear output_embeddings() override { return decoder; }
   [[nodiscard]] at::Tensor second_output_bias() override { return bias_; }
@@ -136,7 +136,7 @@ class CausalLM final : public TextModelWithHead {
  public:
   CausalLM(BelowHead below, std::int64_t max_positions);
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   void tie_weights() override;
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] Linear output_embeddings() override { return lm_head_; }
@@ -154,7 +154,7 @@ class LastTokenClassification final : public TextModelWithHead {
  public:
   explicit LastTokenClassification(BelowHead below);
   using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
   Linear score_;

@@ -7,6 +7,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 
 namespace accelerate {
 namespace {
@@ -50,6 +51,13 @@ TextInputs TextInputs::of(const Inputs& inputs) {
   }
   if (!found.input_ids.defined()) throw UsageError("the model was given no input_ids");
   return found;
+}
+
+ModelOutput TextModel::forward(const TextInputs& inputs) {
+  const compat::MatrixProducts products;
+  ModelOutput output = output_of(inputs);
+  visit_tensors(output, compat::MatrixProducts::extend_to_backward_of);
+  return output;
 }
 
 }  // namespace accelerate

@@ -50,7 +50,7 @@ class TextModel : public PreTrainedModel {
  public:
   using PreTrainedModel::PreTrainedModel;
 
-  [[nodiscard]] virtual ModelOutput forward(const TextInputs& inputs) = 0;
+  [[nodiscard]] ModelOutput forward(const TextInputs& inputs);
   [[nodiscard]] ModelOutput forward(const Inputs& inputs) final {
     return forward(TextInputs::of(inputs));
   }
@@ -59,6 +59,10 @@ class TextModel : public PreTrainedModel {
                                     const at::Tensor& attention_mask = {}) {
     return forward(TextInputs{.input_ids = input_ids, .attention_mask = attention_mask});
   }
+
+ protected:
+  /// What forward() returns.
+  [[nodiscard]] virtual ModelOutput output_of(const TextInputs& inputs) = 0;
 };
 
 }  // namespace accelerate

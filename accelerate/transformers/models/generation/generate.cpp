@@ -19,6 +19,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/transformers/models/architectures/heads.h"
 #include "accelerate/transformers/models/generation/continuation.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
@@ -249,6 +250,7 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
   at::Tensor found;
   {
     const c10::InferenceMode no_gradients;
+    const compat::MatrixProducts products;
     at::Tensor mask = mask_of(inputs, config);
     Continuation continuation(model, mask, *config.use_cache);
     at::Tensor scores = continuation.next_scores(ids);

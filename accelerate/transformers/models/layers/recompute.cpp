@@ -11,6 +11,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/optim/precision/autocast.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 
 namespace accelerate::detail {
 namespace {
@@ -67,6 +68,7 @@ struct Call : torch::CustomClassHolder {
   bool is_autocast;
   at::ScalarType autocast_type;
   RandomState random;
+  bool wants_products = compat::MatrixProducts::are_wanted();
 
   Call(Layer called, std::vector<at::Tensor> leaves, c10::Device on)
       : layer(std::move(called)),
@@ -101,6 +103,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
           "graph of the layers. Call gradient_checkpointing_disable() before the forward");
     const auto call =
         c10::static_intrusive_pointer_cast<Call>(context->saved_data["call"].toCapsule());
+    const compat::MatrixProducts products(call->wants_products);
     const at::Tensor hidden = context->get_saved_variables().front();
     const at::Tensor input = hidden.detach().requires_grad_(hidden.requires_grad());
     variable_list candidates{input}, wanted;
