@@ -74,9 +74,8 @@ void run(const std::string& folder, const bench::TimedBlocks& timed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<char*> words(argv, argv + argc);
-  const std::string folder = argc > 1 ? argv[1] : "";
-  if (argc > 1) words.erase(words.begin() + 1);
-  return bench::run_timed_blocks(static_cast<int>(words.size()), words.data(),
-                                 [&](const bench::TimedBlocks& timed) { run(folder, timed); });
+  return bench::run_with_word(argc, argv, {"WARM_UP_STEPS", "BLOCKS", "STEPS_PER_BLOCK"},
+                              [](const std::string& folder, const std::vector<int>& values) {
+                                run(folder, {values[0], values[1], values[2]});
+                              });
 }

@@ -206,10 +206,5 @@ void run(const std::string& what, const Numbers& n) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<char*> words(argv, argv + argc);
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (argc > 1) words.erase(words.begin() + 1);
-  return bench::run_with_numbers(static_cast<int>(words.size()), words.data(),
-                                 {"NUMBER", "NUMBER", "NUMBER"},
-                                 [&](const Numbers& numbers) { run(what, numbers); });
+  return bench::run_with_word(argc, argv, {"NUMBER", "NUMBER", "NUMBER"}, run);
 }

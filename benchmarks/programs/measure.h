@@ -92,6 +92,17 @@ int run_with_numbers(int argc, char** argv, const std::vector<std::string>& name
   return 1;
 }
 
+/// As run_with_numbers(), of a program whose first argument is a word: calls `run` with the word and
+/// the numbers.
+template <typename Run>
+int run_with_word(int argc, char** argv, const std::vector<std::string>& names, Run&& run) {
+  std::vector<char*> words(argv, argv + argc);
+  const std::string word = argc > 1 ? argv[1] : "";
+  if (argc > 1) words.erase(words.begin() + 1);
+  return run_with_numbers(static_cast<int>(words.size()), words.data(), names,
+                          [&](const std::vector<int>& values) { run(word, values); });
+}
+
 /// main() of a program that times blocks: calls `run` with the TimedBlocks of its arguments.
 template <typename Run>
 int run_timed_blocks(int argc, char** argv, Run&& run) {

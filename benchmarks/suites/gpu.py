@@ -6,7 +6,7 @@
   none), and attention's, come to; only for devices whose peak the suite knows.
 - **BERT-base, GPT-2**: our models and those of Transformers, opened from the same folder of random weights, with dropout 0.1. BERT has a
   head of eight classes, 32 rows of 16 to 127 tokens, padded to 128: 1.65 times the tokens that are there, which only theirs computes.
-  GPT-2 has 8 rows of 1,024 tokens. The losses before training agree, or the run ends.
+  GPT-2 has 8 rows of 1,024 tokens. The losses before training agree, or the row is absent.
 - **Trainer**: a model of MiniLM's shape (6 layers, 384 wide), random weights, fine-tuned on sayings of eight topics as in the suite
   `trainer`, in batches of 16, by both Trainers in turns.
 - **Small model**: a million weights, 4 layers of width 128, 8 x 64 tokens. The GPU waits for launches: what is measured

@@ -1,4 +1,3 @@
-#include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/transformers/trainer/preflight.h"
 
 #include <ATen/ops/zeros.h>
@@ -14,6 +13,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
 #include "accelerate/transformers/trainer/data/label_columns.h"

@@ -51,9 +51,7 @@ struct HeadNeeds {
 /// A model of text without a head. Its output has last_hidden_state.
 class BaseTextModel : public TextModel {
  public:
-  using TextModel::forward;
   using TextModel::TextModel;
-  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
   /// Computes what a head reads.
   [[nodiscard]] virtual Computed compute(const TextInputs& inputs, const HeadNeeds& needs) = 0;
@@ -63,6 +61,7 @@ class BaseTextModel : public TextModel {
   [[nodiscard]] std::int64_t hidden_size() { return input_embeddings()->weight.size(1); }
 
  protected:
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   /// Returns the tokens of `inputs`, in the layout that is cheapest. A cache gets their positions.
   /// Throws UsageError for shapes that do not fit.
   [[nodiscard]] Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs,

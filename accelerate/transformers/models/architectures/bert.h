@@ -67,8 +67,6 @@ struct BertFamily {
 class BertModel : public EncoderModel {
  public:
   BertModel(const PretrainedConfig& config, const BertFamily& family, bool pools);
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   [[nodiscard]] std::vector<std::string> no_split_modules() const override;
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] std::vector<PythonBuffer> python_buffers() const override;
@@ -85,6 +83,7 @@ class BertModel : public EncoderModel {
   [[nodiscard]] at::Tensor pool(const at::Tensor& first);
 
  protected:
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   [[nodiscard]] at::Tensor embedded(const TextInputs& inputs, const Tokens& tokens) override;
 
  private:

@@ -34,7 +34,6 @@ template <typename Head, typename MakeBase, typename... Arguments>
 
 class TextModelWithHead : public TextModel {
  public:
-  using TextModel::forward;
   [[nodiscard]] std::vector<std::string> no_split_modules() const override {
     return base_->no_split_modules();
   }
@@ -58,7 +57,8 @@ class TokenClassification final : public TextModelWithHead {
  public:
   /// `head`: the name of the last layer. `dropout`: of the hidden states before it.
   TokenClassification(BelowHead below, const std::string& head, double dropout);
-  using TextModel::forward;
+
+ protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
@@ -70,7 +70,8 @@ class TokenClassification final : public TextModelWithHead {
 class QuestionAnswering final : public TextModelWithHead {
  public:
   explicit QuestionAnswering(BelowHead below, double dropout = 0);
-  using TextModel::forward;
+
+ protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
@@ -87,11 +88,8 @@ void check_two_labels(const PretrainedConfig& config);
 /// targets of a regression; logits: {B, C}. For Task::multiple_choice: input_ids, attention_mask
 /// and so on: {B, choices, T}; labels: int64 {B}; logits: {B, choices}.
 class FirstTokenHead : public TextModelWithHead {
- public:
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
-
  protected:
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   FirstTokenHead(BelowHead below, Task task) : TextModelWithHead(std::move(below)), task_(task) {}
   /// How many numbers scores_of() returns for a row.
   [[nodiscard]] std::int64_t scores() const {
@@ -108,13 +106,12 @@ class FirstTokenHead : public TextModelWithHead {
 /// masked. logits: {B, T, V}. A subclass registers the layers under the names of its checkpoints.
 class MaskedLM : public TextModelWithHead {
  public:
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   void tie_weights() override;
   [[nodiscard]] Linear output_embeddings() override { return decoder; }
   [[nodiscard]] at::Tensor second_output_bias() override { return bias_; }
 
  protected:
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   MaskedLM(BelowHead below, Activation activation, double epsilon);
   /// Registers the decoder's bias under a second name below `parent`. Without tied embeddings it is
   /// a tensor that nothing reads.
@@ -135,13 +132,14 @@ class MaskedLM : public TextModelWithHead {
 class CausalLM final : public TextModelWithHead {
  public:
   CausalLM(BelowHead below, std::int64_t max_positions);
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   void tie_weights() override;
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] Linear output_embeddings() override { return lm_head_; }
   /// The longest text that the model is made for, in tokens.
   [[nodiscard]] std::int64_t max_positions() const { return max_positions_; }
+
+ protected:
+  [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
   std::int64_t max_positions_;
@@ -153,7 +151,8 @@ class CausalLM final : public TextModelWithHead {
 class LastTokenClassification final : public TextModelWithHead {
  public:
   explicit LastTokenClassification(BelowHead below);
-  using TextModel::forward;
+
+ protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
