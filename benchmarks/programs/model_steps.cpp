@@ -1,18 +1,21 @@
 // Opens a BERT with a new head of eight classes, and computes forward and backward of batches.
 // originals/model_steps.py does the same in Python.
 //
-// usage: bench_model_steps FOLDER BATCHES float32|bfloat16 DROPOUT
+// usage: bench_model_steps FOLDER BATCHES float32|bfloat16 DROPOUT [profile]
 //
 // FOLDER: a model of Hugging Face. BATCHES: a file that make_batches.py wrote. bfloat16: under
 // autocast. DROPOUT: of hidden states and of attention. Reports how long opening takes, and how
-// long a pass over all batches takes after a step that warms up.
+// long a pass over all batches takes after a step that warms up, and its matrix products alone.
+// With "profile", prints where a pass spends its time, by operator, instead.
 #include <algorithm>
 #include <string>
 
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/auto_model.h"
+#include "accelerate/watch/profiler/profiler.h"
 #include "benchmarks/programs/measure.h"
+#include "benchmarks/programs/products_bound.h"
 
 namespace {
 
@@ -29,7 +32,7 @@ std::vector<Inputs> batches_of(const std::string& file) {
 }
 
 void run(const std::string& folder, const std::string& file, const std::string& type,
-         double dropout) {
+         double dropout, bool profiles) {
   const auto batches = batches_of(file);
   at::manual_seed(1);
   std::shared_ptr<PreTrainedModel> model;
@@ -56,21 +59,35 @@ void run(const std::string& folder, const std::string& file, const std::string& 
   };
   step(batches.front());
   loss = 0;
-  const double seconds = bench::seconds_of([&] {
+  const auto pass = [&] {
     for (const Inputs& batch : batches) step(batch);
-  });
+  };
+  if (profiles) {
+    pass();
+    Profiler profiler;
+    pass();
+    profiler.stop();
+    std::puts(to_table(profiler.key_averages(), {.row_limit = 60}).c_str());
+    return;
+  }
+  const double seconds = bench::seconds_of(pass);
+  const double mean_loss = loss / static_cast<double>(batches.size());
   bench::report({{"open_seconds", opening},
                  {"pass_seconds", seconds},
+                 {"products_seconds", bench::seconds_alone(bench::products_of(pass))},
                  {"batches", batches.size()},
-                 {"loss", loss / static_cast<double>(batches.size())}});
+                 {"loss", mean_loss}});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 5)
-    throw std::invalid_argument("usage: bench_model_steps FOLDER BATCHES float32|bfloat16 DROPOUT");
-  run(argv[1], argv[2], argv[3], std::stod(argv[4]));
+  const bool profiles = argc == 6 && std::string(argv[5]) == "profile";
+  if (argc != 5 && !profiles) {
+    throw std::invalid_argument(
+        "usage: bench_model_steps FOLDER BATCHES float32|bfloat16 DROPOUT [profile]");
+  }
+  run(argv[1], argv[2], argv[3], std::stod(argv[4]), profiles);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
