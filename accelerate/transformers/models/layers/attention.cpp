@@ -14,10 +14,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/tensor/compat/varlen_attention.h"
 #include "accelerate/transformers/models/layers/dropout.h"
+#include "accelerate/transformers/models/layers/packed_attention.h"
 
 namespace accelerate::detail {
 namespace {
@@ -76,34 +78,12 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   return at::matmul(weights, repeat_heads(value, times));
 }
 
-// Whether dropped_attention() is better. On a CPU LibTorch has no fused kernel with dropout. Its
-// steps keep more memory, and look for rows that see nothing, which do not occur without a mask.
-bool is_better_by_steps(const at::Tensor& query, const at::Tensor& mask,
-                        const AttentionSpec& spec) {
-  return spec.dropout > 0 && spec.dropout < 1 && !mask.defined() && query.device().is_cpu() &&
-         (query.scalar_type() == at::kFloat || query.scalar_type() == at::kDouble) &&
-         (!at::autocast::is_autocast_enabled(at::kCPU) ||
-          c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU));
-}
-
-at::Tensor attend_by_steps(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                           bool is_causal, const AttentionSpec& spec) {
-  const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  const std::int64_t times = query.size(1) / key.size(1);
-  const at::Tensor hidden =
-      is_causal ? visible(query.size(2), 0, {}, query.device()).logical_not() : at::Tensor();
-  return dropped_attention(query, repeat_heads(key, times), repeat_heads(value, times),
-                           {.scale = scale, .p = spec.dropout, .hidden = hidden});
-}
-
 // query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns query's
 // shape.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
   if (spec.kind == AttentionKind::eager)
     return attend_eagerly(query, key, value, mask, is_causal, spec);
-  if (is_better_by_steps(query, mask, spec))
-    return attend_by_steps(query, key, value, is_causal && query.size(2) > 1, spec);
   const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
   const std::int64_t times = query.size(1) / key.size(1);
   // As in Transformers: LibTorch shares key heads if there is no mask, and a single query needs no
@@ -188,6 +168,54 @@ at::Tensor attend_to_first(const at::Tensor& query, const at::Tensor& key, const
   return at::cat(attended).flatten(1);
 }
 
+// Where the sequences of packed tokens lie, or of their first tokens alone.
+std::vector<SequencePlace> places_of(const Tokens& tokens, bool first_alone) {
+  std::vector<SequencePlace> places;
+  std::int64_t begin = 0;
+  for (const std::int64_t length : tokens.lengths()) {
+    places.push_back({begin, length, begin, length});
+    begin += length;
+  }
+  if (!first_alone) return places;
+  std::vector<SequencePlace> firsts;
+  for (const std::size_t sequence : tokens.first_sequences()) {
+    const SequencePlace& place = places[sequence];
+    firsts.push_back({static_cast<std::int64_t>(firsts.size()), 1, place.first_key, place.keys});
+  }
+  return firsts;
+}
+
+// On a CPU, all sequences by one kernel, if it computes them. query: {tokens, heads, dim}; key,
+// value: {tokens, key heads, dim}. Returns {tokens, heads · dim}.
+std::optional<at::Tensor> attend_on_cpu(const at::Tensor& query, const at::Tensor& key,
+                                        const at::Tensor& value, std::vector<SequencePlace> places,
+                                        const AttentionSpec& spec) {
+  if (spec.kind == AttentionKind::eager || spec.mask.values.defined() || spec.dropout >= 1 ||
+      !can_attend_packed(query, key, value))
+    return std::nullopt;
+  const double dim = static_cast<double>(query.size(-1));
+  return packed_attention(query, key, value,
+                          {.sequences = std::move(places),
+                           .scale = spec.scale.value_or(1 / std::sqrt(dim)),
+                           .dropout = spec.dropout,
+                           .is_causal = spec.mask.is_causal && !spec.first_alone})
+      .flatten(1);
+}
+
+// The same for padded tokens without padding. query: {rows, length, heads, dim}.
+std::optional<at::Tensor> attend_whole_rows_on_cpu(const at::Tensor& query, const at::Tensor& key,
+                                                   const at::Tensor& value,
+                                                   const AttentionSpec& spec) {
+  if (!query.is_cpu() || spec.mask.values.defined()) return std::nullopt;
+  const std::int64_t rows = query.size(0), length = query.size(1);
+  std::vector<SequencePlace> places;
+  for (std::int64_t row = 0; row < rows; ++row)
+    places.push_back({row * length, length, row * length, length});
+  const auto attended = attend_on_cpu(query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1),
+                                      std::move(places), spec);
+  return attended ? std::optional(attended->unflatten(0, {rows, length})) : std::nullopt;
+}
+
 // On a GPU, all sequences by one kernel, where there is one for them. Shapes as of attend_packed(), or
 // of attend_to_first().
 std::optional<at::Tensor> attend_on_gpu(const at::Tensor& query, const at::Tensor& key,
@@ -246,6 +274,8 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      const Tokens& tokens, const AttentionSpec& spec) {
   if (tokens.is_packed()) {
     if (auto attended = attend_on_gpu(query, key, value, tokens, spec)) return *attended;
+    if (auto attended = attend_on_cpu(query, key, value, places_of(tokens, spec.first_alone), spec))
+      return *attended;
     const auto packed = spec.first_alone ? attend_to_first : attend_packed;
     if (!is_better_in_fp32(query, tokens)) return packed(query, key, value, tokens, spec);
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
@@ -258,8 +288,10 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
     return attend_padded(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), first)
         .squeeze(1);
   }
-  if (spec.cache == nullptr)
+  if (spec.cache == nullptr) {
+    if (auto attended = attend_whole_rows_on_cpu(query, key, value, spec)) return *attended;
     return attend_padded(query, key.transpose(1, 2), value.transpose(1, 2), spec);
+  }
   const auto [keys, values] =
       spec.cache->append(spec.layer, key.transpose(1, 2), value.transpose(1, 2));
   return attend_padded(query, keys, values, spec);

@@ -4,14 +4,8 @@
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/_softmax.h>
-#include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/softmax.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <algorithm>
 #include <array>
@@ -19,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <type_traits>
 
@@ -101,64 +94,12 @@ struct Kept : torch::autograd::Function<Kept> {
   }
 };
 
-// Works in place: memory that is freed between tensors that are kept leaves holes in the heap.
-at::Tensor scores_of(const at::Tensor& query, const at::Tensor& key, double scale,
-                     const at::Tensor& hidden) {
-  at::Tensor scores = at::matmul(query, key.transpose(-2, -1)).mul_(scale);
-  if (hidden.defined()) scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
-  return scores;
-}
-
-struct Attend : torch::autograd::Function<Attend> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
-                            const at::Tensor& key, const at::Tensor& value,
-                            const DroppedAttention& spec) {
-    at::Tensor weights = scores_of(query, key, spec.scale, spec.hidden);
-    at::_softmax_out(weights, weights, -1, /*half_to_float=*/false);
-    const at::Tensor mask = bernoulli_mask(weights, 1 - spec.p);
-    context->save_for_backward({query, key, value, weights, mask});
-    context->saved_data["scale"] = spec.scale;
-    context->saved_data["share"] = 1 - spec.p;
-    context->saved_data["hidden"] = spec.hidden;
-    return at::matmul(kept(weights, mask, 1 - spec.p), value);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
-    const auto saved = context->get_saved_variables();
-    const at::Tensor &query = saved[0], &key = saved[1], &value = saved[2], &mask = saved[4],
-                     &by = gradients[0];
-    const double scale = context->saved_data["scale"].toDouble(),
-                 share = context->saved_data["share"].toDouble();
-    // Gradients of gradients go through the weights too.
-    const at::Tensor weights =
-        at::GradMode::is_enabled()
-            ? at::softmax(scores_of(query, key, scale, context->saved_data["hidden"].toTensor()),
-                          -1)
-            : saved[3];
-    variable_list results(4);
-    if (context->needs_input_grad(2))
-      results[2] = at::matmul(Kept::apply(weights, mask, share).transpose(-2, -1), by);
-    if (!context->needs_input_grad(0) && !context->needs_input_grad(1)) return results;
-    const at::Tensor by_weights = Kept::apply(at::matmul(by, value.transpose(-2, -1)), mask, share);
-    const at::Tensor by_scores =
-        at::_softmax_backward_data(by_weights, weights, -1, weights.scalar_type()) * scale;
-    results[0] = at::matmul(by_scores, key);
-    results[1] = at::matmul(by_scores.transpose(-2, -1), query);
-    return results;
-  }
-};
-
 }  // namespace
 
 at::Tensor dropout_of(const at::Tensor& input, double p, bool training) {
   const bool is_ours = input.device().is_cpu() && input.is_floating_point() && p > 0 && p < 1;
   if (!training || !is_ours) return at::dropout(input, p, training);
   return Kept::apply(input, bernoulli_mask(input, 1 - p), 1 - p);
-}
-
-at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,
-                             const at::Tensor& value, const DroppedAttention& spec) {
-  return Attend::apply(query, key, value, spec);
 }
 
 namespace {

@@ -19,19 +19,4 @@ namespace accelerate::detail {
 /// floating-point. Source: Srivastava et al. 2014.
 [[nodiscard]] at::Tensor dropout_of(const at::Tensor& input, double p, bool training);
 
-/// What dropped_attention() takes besides its tensors.
-struct DroppedAttention {
-  double scale;            ///< The factor of scores.
-  double p;                ///< 0 < p < 1.
-  at::Tensor hidden = {};  ///< {queries, keys}, true where a query may not look; or undefined.
-};
-
-/// Returns dropout_of(softmax(query · keyᵀ · scale), p, true) · value, on the CPU. query:
-/// {…, queries, dim}, key and value: {…, keys, dim}, fp32 or fp64. Each query must see at least one
-/// key. Draws what LibTorch's steps draw; sums differ in rounding. Cost: for backward it keeps the
-/// weights and one byte per weight. LibTorch's steps keep scaled copies of query and key, and the
-/// weights three times.
-[[nodiscard]] at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,
-                                           const at::Tensor& value, const DroppedAttention& spec);
-
 }  // namespace accelerate::detail

@@ -1,0 +1,216 @@
+#include "accelerate/transformers/models/layers/packed_attention.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "accelerate/transformers/models/layers/dropout.h"
+
+namespace accelerate::detail {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor with_dense_heads(const at::Tensor& tensor) {
+  return tensor.stride(2) == 1 || tensor.size(2) == 1 ? tensor : tensor.contiguous();
+}
+
+template <typename T>
+HeadRows<const T> rows_in(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<T>(), tensor.stride(0), tensor.stride(1)};
+}
+template <typename T>
+HeadRows<T> rows_for(const at::Tensor& tensor) {
+  return {tensor.mutable_data_ptr<T>(), tensor.stride(0), tensor.stride(1)};
+}
+
+// Calls `work(sequence, head, scratch)` for each sequence and each of `heads` heads. A thread gets
+// some heads of all sequences, so that long sequences are shared.
+template <typename Work>
+void for_each_head(const PackedAttention& spec, std::int64_t heads, std::int64_t dim,
+                   const Work& work) {
+  std::int64_t scratch = 0;
+  for (const SequencePlace& place : spec.sequences)
+    scratch = std::max(scratch, attention_scratch(place, dim));
+  const auto count = static_cast<std::int64_t>(spec.sequences.size());
+  at::parallel_for(0, heads * count, 1, [&](std::int64_t begin, std::int64_t end) {
+    const auto memory = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(scratch));
+    for (std::int64_t i = begin; i < end; ++i)
+      work(spec.sequences[static_cast<std::size_t>(i % count)], i / count, memory.get());
+  });
+}
+
+struct Tensors {
+  at::Tensor query, key, value, keep, log_sums;
+};
+
+template <typename T>
+AttentionOperands<T> operands_of(const Tensors& tensors, const PackedAttention& spec) {
+  const auto& [query, key, value, keep, log_sums] = tensors;
+  return {.query = rows_in<T>(query),
+          .key = rows_in<T>(key),
+          .value = rows_in<T>(value),
+          .heads = query.size(1),
+          .heads_of_a_key = query.size(1) / std::max<std::int64_t>(1, key.size(1)),
+          .dim = query.size(2),
+          .scale = static_cast<float>(spec.scale),
+          .is_causal = spec.is_causal,
+          .keep = keep.defined() ? keep.const_data_ptr<bool>() : nullptr,
+          .factor = static_cast<float>(1 / (1 - spec.dropout)),
+          .log_sums = log_sums.mutable_data_ptr<float>()};
+}
+
+template <typename T>
+at::Tensor output_of(const Tensors& tensors, const PackedAttention& spec) {
+  const at::Tensor output = at::empty(tensors.query.sizes(), tensors.query.options());
+  auto operands = operands_of<T>(tensors, spec);
+  operands.output = rows_for<T>(output);
+  for_each_head(spec, operands.heads, operands.dim,
+                [&](const auto& place, auto head, float* scratch) {
+                  attend_forward(operands, place, head, scratch, spec.registers);
+                });
+  return output;
+}
+
+template <typename T>
+variable_list gradients_of(const Tensors& tensors, const PackedAttention& spec,
+                           const at::Tensor& by) {
+  // Keys of sequences that nothing asks have no gradient.
+  const auto zeros = [](const at::Tensor& like) { return at::zeros(like.sizes(), like.options()); };
+  const variable_list gradients{at::empty(tensors.query.sizes(), tensors.query.options()),
+                                zeros(tensors.key), zeros(tensors.value)};
+  auto operands = operands_of<T>(tensors, spec);
+  operands.by = rows_in<T>(by);
+  operands.query_gradient = rows_for<T>(gradients[0]);
+  operands.key_gradient = rows_for<T>(gradients[1]);
+  operands.value_gradient = rows_for<T>(gradients[2]);
+  for_each_head(spec, tensors.key.size(1), operands.dim,
+                [&](const auto& place, auto head, float* scratch) {
+                  attend_backward(operands, place, head, scratch, spec.registers);
+                });
+  return gradients;
+}
+
+// {tokens, heads, dim} → {heads · times, tokens, dim} of a sequence, a head's copies together.
+at::Tensor heads_of(const at::Tensor& tensor, std::int64_t first, std::int64_t count,
+                    std::int64_t times) {
+  return tensor.narrow(0, first, count).transpose(0, 1).repeat_interleave(times, 0);
+}
+
+// The gradients as functions that have gradients themselves: by LibTorch's operators.
+variable_list differentiable_gradients(const Tensors& tensors, const PackedAttention& spec,
+                                       const at::Tensor& by) {
+  const auto& [query, key, value, keep, log_sums] = tensors;
+  const std::int64_t heads = query.size(1), times = heads / key.size(1);
+  std::vector<at::Tensor> outputs;
+  for (const SequencePlace& place : spec.sequences) {
+    const at::Tensor queries = heads_of(query, place.first_query, place.queries, 1);
+    at::Tensor scores =
+        at::matmul(queries, heads_of(key, place.first_key, place.keys, times).transpose(1, 2)) *
+        spec.scale;
+    if (spec.is_causal) {
+      const at::Tensor hidden =
+          at::ones({place.queries, place.keys}, query.options().dtype(at::kBool)).triu(1);
+      scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    }
+    at::Tensor weights = at::softmax(scores, -1);
+    if (keep.defined()) {
+      const at::Tensor kept =
+          keep.narrow(0, place.first_weight, weights.numel()).view(weights.sizes());
+      weights = weights * kept / (1 - spec.dropout);
+    }
+    outputs.push_back(
+        at::matmul(weights, heads_of(value, place.first_key, place.keys, times)).transpose(0, 1));
+  }
+  return torch::autograd::grad({at::cat(outputs)}, {query, key, value}, {by},
+                               /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+}
+
+struct SavedSpec : torch::CustomClassHolder {
+  explicit SavedSpec(PackedAttention all) : spec(std::move(all)) {}
+  PackedAttention spec;
+};
+
+struct PackedAttend : torch::autograd::Function<PackedAttend> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
+                            const at::Tensor& key, const at::Tensor& value,
+                            const PackedAttention& given) {
+    RECORD_FUNCTION("accelerate::packed_attention", c10::ArrayRef<c10::IValue>());
+    PackedAttention spec = given;
+    std::int64_t weights = 0;
+    for (SequencePlace& place : spec.sequences) {
+      place.first_weight = weights;
+      weights += query.size(1) * place.queries * place.keys;
+    }
+    const at::Tensor keep =
+        spec.dropout > 0 ? bernoulli_mask(at::empty({weights}, query.options().dtype(at::kBool)),
+                                          1 - spec.dropout)
+                         : at::Tensor();
+    const Tensors tensors{
+        with_dense_heads(query), with_dense_heads(key), with_dense_heads(value), keep,
+        at::empty({query.size(0), query.size(1)}, query.options().dtype(at::kFloat))};
+    context->save_for_backward({query, key, value, keep, tensors.log_sums});
+    context->saved_data["spec"] = c10::IValue::make_capsule(c10::make_intrusive<SavedSpec>(spec));
+    return query.scalar_type() == at::kFloat ? output_of<float>(tensors, spec)
+                                             : output_of<c10::BFloat16>(tensors, spec);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    RECORD_FUNCTION("accelerate::packed_attention_backward", c10::ArrayRef<c10::IValue>());
+    const auto saved = context->get_saved_variables();
+    const auto holder = context->saved_data["spec"].toCapsule();
+    const PackedAttention& spec = static_cast<const SavedSpec*>(holder.get())->spec;
+    variable_list found;
+    if (at::GradMode::is_enabled()) {
+      found = differentiable_gradients({saved[0], saved[1], saved[2], saved[3], saved[4]}, spec,
+                                       gradients[0]);
+    } else {
+      const Tensors tensors{with_dense_heads(saved[0]), with_dense_heads(saved[1]),
+                            with_dense_heads(saved[2]), saved[3], saved[4]};
+      const at::Tensor by = with_dense_heads(gradients[0]);
+      found = by.scalar_type() == at::kFloat ? gradients_of<float>(tensors, spec, by)
+                                             : gradients_of<c10::BFloat16>(tensors, spec, by);
+    }
+    found.emplace_back();
+    return found;
+  }
+};
+
+bool is_for_packed(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.device().is_cpu() && tensor.scalar_type() == type && tensor.dim() == 3 &&
+         tensor.layout() == at::kStrided;
+}
+
+}  // namespace
+
+bool can_attend_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  const auto type = query.scalar_type();
+  const bool is_narrowed = type == at::kFloat && at::autocast::is_autocast_enabled(at::kCPU) &&
+                           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+  return (type == at::kFloat || type == at::kBFloat16) && !is_narrowed &&
+         is_for_packed(query, type) && is_for_packed(key, type) && is_for_packed(value, type);
+}
+
+at::Tensor packed_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            PackedAttention spec) {
+  std::erase_if(spec.sequences,
+                [](const SequencePlace& place) { return place.queries == 0 || place.keys == 0; });
+  return PackedAttend::apply(query, key, value, spec);
+}
+
+}  // namespace accelerate::detail

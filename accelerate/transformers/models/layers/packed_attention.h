@@ -1,0 +1,36 @@
+// Attention of many short sequences at once, on a CPU, with dropout.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "accelerate/transformers/models/layers/packed_attention_kernels.h"
+
+namespace accelerate::detail {
+
+/// What packed_attention() takes besides its tensors.
+struct PackedAttention {
+  std::vector<SequencePlace> sequences = {};  ///< `first_weight` is found by packed_attention().
+  double scale = 1;                           ///< The factor of scores.
+  double dropout = 0;                         ///< The share of weights that is dropped, below 1.
+  bool is_causal = false;                     ///< Only for as many queries as keys.
+  Registers registers = widest_registers();
+};
+
+/// Whether packed_attention() computes these tensors: fp32 or bf16 on a CPU, all of one dtype, not
+/// to be narrowed by autocast.
+[[nodiscard]] bool can_attend_packed(const at::Tensor& query, const at::Tensor& key,
+                                     const at::Tensor& value);
+
+/// Returns dropout(softmax(query · keyᵀ · scale)) · value of each sequence and head, {tokens, heads,
+/// dim}. query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}; heads is a multiple of
+/// key heads. Each query belongs to one sequence, and each key to at most one. Draws what
+/// LibTorch's dropout draws for weights {heads, queries, keys}, sequence by sequence. Computes in
+/// fp32 and rounds once. Any number of threads gives the same bits. Differentiable twice.
+/// Cost: for backward it keeps a number for each query and head, and with dropout a byte for each
+/// weight. Source: Dao et al. 2022, FlashAttention, for what backward computes again.
+[[nodiscard]] at::Tensor packed_attention(const at::Tensor& query, const at::Tensor& key,
+                                          const at::Tensor& value, PackedAttention spec);
+
+}  // namespace accelerate::detail
