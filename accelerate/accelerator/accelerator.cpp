@@ -11,7 +11,6 @@
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/announced_call.h"
@@ -20,6 +19,7 @@
 #include "accelerate/launch/config/launched_settings.h"
 #include "accelerate/parallel/make_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
+#include "accelerate/tensor/compat/large_tensors.h"
 #include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
@@ -111,7 +111,7 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options, const Ran
                     options.project_config, disk_leader()),
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
-  keep_freed_memory();  // What a step frees, the next one needs again.
+  compat::keep_freed_tensors();  // What a step frees, the next one needs again.
   fsdp = sharding_of(options, precision);
   warn_of_what_has_no_effect(options, fsdp.has_value());
   gradient_state->accumulation = accumulation_of(options);

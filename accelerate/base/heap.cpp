@@ -1,8 +1,14 @@
 #include "accelerate/base/heap.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -29,7 +35,111 @@ bool keep_freed_memory() {
 #endif
 }
 
+namespace large_blocks {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kMostKept = std::size_t{512} << 20;
+
+struct Block {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+};
+
+struct Blocks {
+  std::mutex mutex;
+  std::unordered_map<void*, std::size_t> taken;
+  std::vector<Block> kept;  // The oldest first.
+  std::size_t kept_bytes = 0, times_mapped = 0;
+};
+
+// Never destroyed: tensors may be freed while the process ends.
+Blocks& all() {
+  static auto* const blocks = new Blocks;
+  return *blocks;
+}
+
+std::size_t in_huge_pages(std::size_t bytes) {
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+// Maps a little more, and unmaps what lies before and behind the first huge page's multiple.
+void* map(std::size_t bytes) {
+  auto* const mapped = static_cast<std::byte*>(
+      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (mapped == MAP_FAILED) return nullptr;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(mapped) % kHugePage;
+  if (before > 0) munmap(mapped, before);
+  munmap(mapped + before + bytes, kHugePage - before);
+  madvise(mapped + before, bytes, MADV_HUGEPAGE);
+  return mapped + before;
+}
+
+void unmap_oldest(Blocks& blocks) {
+  const Block oldest = blocks.kept.front();
+  blocks.kept.erase(blocks.kept.begin());
+  blocks.kept_bytes -= oldest.bytes;
+  munmap(oldest.address, oldest.bytes);
+}
+
+// Takes the smallest kept block that is large enough, and of which less than a quarter is idle.
+Block kept_block(Blocks& blocks, std::size_t bytes) {
+  auto best = blocks.kept.end();
+  for (auto block = blocks.kept.begin(); block != blocks.kept.end(); ++block) {
+    const bool fits = block->bytes >= bytes && block->bytes - bytes < block->bytes / 4;
+    if (fits && (best == blocks.kept.end() || block->bytes < best->bytes)) best = block;
+  }
+  if (best == blocks.kept.end()) return {};
+  const Block found = *best;
+  blocks.kept.erase(best);
+  blocks.kept_bytes -= found.bytes;
+  return found;
+}
+
+}  // namespace
+
+void* take(std::size_t bytes) {
+  bytes = in_huge_pages(bytes);
+  Blocks& blocks = all();
+  const std::lock_guard lock(blocks.mutex);
+  Block block = kept_block(blocks, bytes);
+  if (block.address == nullptr) {
+    block = {map(bytes), bytes};
+    if (block.address == nullptr) return nullptr;
+    ++blocks.times_mapped;
+  }
+  blocks.taken.emplace(block.address, block.bytes);
+  return block.address;
+}
+
+bool give_back(void* block) {
+  if (reinterpret_cast<std::uintptr_t>(block) % kHugePage != 0) return false;
+  Blocks& blocks = all();
+  const std::lock_guard lock(blocks.mutex);
+  const auto taken = blocks.taken.find(block);
+  if (taken == blocks.taken.end()) return false;
+  const std::size_t bytes = taken->second;
+  blocks.taken.erase(taken);
+  madvise(block, bytes, MADV_FREE);
+  blocks.kept.push_back({block, bytes});
+  blocks.kept_bytes += bytes;
+  while (blocks.kept_bytes > kMostKept) unmap_oldest(blocks);
+  return true;
+}
+
+std::size_t times_mapped() {
+  const std::lock_guard lock(all().mutex);
+  return all().times_mapped;
+}
+
+}  // namespace large_blocks
+
 void return_freed_memory() {
+  large_blocks::Blocks& blocks = large_blocks::all();
+  {
+    const std::lock_guard lock(blocks.mutex);
+    while (!blocks.kept.empty()) large_blocks::unmap_oldest(blocks);
+  }
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif

@@ -1,5 +1,7 @@
-// How the C library treats memory that is freed.
+// What happens to memory that is freed: the next step needs it again.
 #pragma once
+
+#include <cstddef>
 
 namespace accelerate {
 
@@ -11,6 +13,27 @@ namespace accelerate {
 /// MALLOC_MMAP_THRESHOLD_, MALLOC_TOP_PAD_, MALLOC_MMAP_MAX_ or GLIBC_TUNABLES, or where the C
 /// library is not glibc. Returns whether the heap keeps freed memory now.
 bool keep_freed_memory();
+
+/// Blocks that glibc does not keep, since they have more than 32 MiB, such as the gradient of a
+/// vocabulary. Lies in huge pages where the system gives them. All functions are thread-safe.
+namespace large_blocks {
+
+inline constexpr std::size_t kLeast = (std::size_t{32} << 20) + 1;  ///< Smaller blocks are glibc's.
+
+/// Returns `bytes` bytes, at an address that is a multiple of 2 MiB. Takes the smallest block that
+/// is kept and large enough, unless a quarter of it would lie idle. The bytes are arbitrary. Null if
+/// the system has no memory.
+[[nodiscard]] void* take(std::size_t bytes);
+
+/// Keeps the block of take() for the next one; of all kept blocks at most 512 MiB, and those the
+/// system may take back when memory is short. Returns false, and does nothing, if `block` is not
+/// from take().
+bool give_back(void* block);
+
+/// How often take() asked the system for memory.
+[[nodiscard]] std::size_t times_mapped();
+
+}  // namespace large_blocks
 
 /// Returns the memory freed so far to the system, once. Call it after freeing something large that
 /// nothing will replace, such as a model that was split into shards. Cost: milliseconds.

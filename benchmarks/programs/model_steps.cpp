@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string>
 
+#include "accelerate/accelerate.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/auto_model.h"
@@ -33,6 +34,7 @@ std::vector<Inputs> batches_of(const std::string& file) {
 
 void run(const std::string& folder, const std::string& file, const std::string& type,
          double dropout, bool profiles) {
+  const Accelerator accelerator;  // Keeps the memory of a step for the next one.
   const auto batches = batches_of(file);
   at::manual_seed(1);
   std::shared_ptr<PreTrainedModel> model;

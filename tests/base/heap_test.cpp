@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -54,6 +55,45 @@ TEST(Heap, WhatTheUserHasSetStays) {
     };
     EXPECT_EXIT(set_and_ask(), testing::ExitedWithCode(0), "") << name;
   }
+}
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+namespace large_blocks = accelerate::large_blocks;
+
+// Each case in a process of its own: blocks are kept as long as the process lives.
+TEST(LargeBlocks, AreKeptForBlocksOfTheirSize) {
+  const auto kept = [] {
+    void* const first = large_blocks::take(40 * kMiB);
+    std::memset(first, 1, 40 * kMiB);
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(first) % (2 * kMiB) == 0;
+    void* const other = large_blocks::take(40 * kMiB);
+    const bool gave = large_blocks::give_back(first) && large_blocks::give_back(other);
+    const bool same = large_blocks::take(39 * kMiB) == first;  // The oldest of equals.
+    void* const small = large_blocks::take(20 * kMiB);         // Half of `other` would lie idle.
+    exit_with(is_aligned && gave && same && small != other && large_blocks::times_mapped() == 3);
+  };
+  EXPECT_EXIT(kept(), testing::ExitedWithCode(0), "");
+}
+
+TEST(LargeBlocks, OfOthersAreRefused) {
+  const auto memory = std::make_unique<char[]>(64);
+  EXPECT_FALSE(large_blocks::give_back(memory.get()));
+  EXPECT_FALSE(large_blocks::give_back(nullptr));
+}
+
+TEST(LargeBlocks, AreKeptUpToALimitAndReturned) {
+  const auto limited = [] {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 9; ++i) blocks.push_back(large_blocks::take(100 * kMiB));
+    for (void* block : blocks) large_blocks::give_back(block);
+    for (int i = 0; i < 5; ++i) (void)large_blocks::take(100 * kMiB);
+    const bool keeps_five = large_blocks::times_mapped() == 9;
+    for (void* block : blocks) large_blocks::give_back(block);
+    accelerate::return_freed_memory();
+    (void)large_blocks::take(100 * kMiB);
+    exit_with(keeps_five && large_blocks::times_mapped() == 10);
+  };
+  EXPECT_EXIT(limited(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
