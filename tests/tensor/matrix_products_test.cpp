@@ -141,6 +141,26 @@ void check_others() {
             at::kBFloat16);
 }
 
+// A linear layer with a bias is one call of oneDNN, in 16 bits too.
+void check_linear_layers() {
+  for (const auto& [type, share] : {std::pair(at::kFloat, 1e-6), {at::kBFloat16, 4e-3}}) {
+    const at::Tensor x = torch::randn({150, 200}).to(type),
+                     weight = torch::randn({300, 200}).to(type),
+                     bias = torch::randn({600}).to(type).slice(0, 0, 300),
+                     sparse = torch::randn({600}).to(type).slice(0, 0, 600, 2);
+    const at::Tensor product = x.to(at::kDouble).mm(weight.t().to(at::kDouble));
+    const MatrixProducts products;
+    for (const at::Tensor& each : {bias, sparse}) {
+      const at::Tensor found = at::linear(x, weight, each), wanted = product + each.to(at::kDouble);
+      EXPECT_EQ(found.scalar_type(), type);
+      EXPECT_LE((found.to(at::kDouble) - wanted).norm().item<double>(),
+                share * wanted.norm().item<double>());
+      EXPECT_TRUE(at::linear(x, weight, each).equal(found));
+    }
+    EXPECT_THROW(at::linear(x, weight, torch::randn({299}).to(type)), c10::Error);
+  }
+}
+
 void check_whom_a_scope_reaches() {
   {
     const MatrixProducts products;
@@ -219,6 +239,7 @@ RANK_MAIN(all_products) {
   }
   check_special_values();
   check_others();
+  check_linear_layers();
   check_trainings();
   return ::testing::Test::HasFailure() ? 1 : 0;
 }

