@@ -1,28 +1,45 @@
 // Opens a decoder and continues one row of text with the likeliest tokens.
 // originals/generate_tokens.py does the same in Python.
 //
-// usage: bench_generate_tokens FOLDER NEW_TOKENS
+// usage: bench_generate_tokens FOLDER NEW_TOKENS [auto|float32|bfloat16 [profile]]
 //
 // FOLDER: a model of Hugging Face. Reports how long opening takes, the time of each token after the
-// first, and a checksum of all tokens.
+// first, and a checksum of all tokens; and how fast a token reads the weights it needs, as a share
+// of what the machine reads from memory in the same minute. With "profile", prints where a token
+// spends its time, by operator, instead.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 
 #include <string>
 
 #include "accelerate/transformers/models/auto_model.h"
+#include "accelerate/watch/profiler/profiler.h"
 #include "benchmarks/programs/measure.h"
+#include "benchmarks/programs/stream_read.h"
 
 namespace {
 
 using namespace accelerate;
 
 constexpr std::int64_t kPrompt = 16;  // Tokens, ids from 1000 on in steps of 37.
+constexpr int kReads = 10;            // Of the machine's memory, before and after.
 
-void run(const std::string& folder, std::int64_t new_tokens) {
+// Returns the bytes of the weights that a token reads. Of word embeddings it reads one row, unless
+// the layer of scores shares them.
+double bytes_of_token(PreTrainedModel& model) {
+  const at::Tensor words = model.input_embeddings()->weight,
+                   scores = model.output_embeddings()->weight;
+  std::size_t bytes = 0;
+  for (const at::Tensor& weight : model.parameters()) bytes += weight.nbytes();
+  if (!scores.is_same(words)) bytes -= words.nbytes();
+  return static_cast<double>(bytes);
+}
+
+void run(const std::string& folder, std::int64_t new_tokens, const std::string& type,
+         bool profiles) {
   std::shared_ptr<PreTrainedModel> model;
-  const double opening =
-      bench::seconds_of([&] { model = AutoModelForCausalLM::from_pretrained(folder); });
+  const double opening = bench::seconds_of(
+      [&] { model = AutoModelForCausalLM::from_pretrained(folder, {.dtype = type}); });
   const Inputs prompt{{"input_ids", (at::arange(kPrompt, at::kLong) * 37 + 1000).unsqueeze(0)}};
   at::Tensor ids;
   const auto generate = [&](std::int64_t count) {
@@ -32,18 +49,36 @@ void run(const std::string& folder, std::int64_t new_tokens) {
     });
   };
   const double first = generate(1);  // Reads the weights too.
+  if (profiles) {
+    Profiler profiler;
+    generate(new_tokens);
+    profiler.stop();
+    std::puts(to_table(profiler.key_averages(), {.row_limit = 60}).c_str());
+    return;
+  }
+  bench::StreamRead stream;
+  for (int i = 0; i < kReads; ++i) (void)stream.bytes_per_second();
   const double warm = generate(1), all = generate(new_tokens);
+  for (int i = 0; i < kReads; ++i) (void)stream.bytes_per_second();
+  const double token = (all - warm) / static_cast<double>(new_tokens - 1);
+  const double bytes_per_second = bytes_of_token(*model) / token;
   bench::report({{"open_seconds", opening},
                  {"first_seconds", first},
-                 {"token_seconds", (all - warm) / static_cast<double>(new_tokens - 1)},
+                 {"token_seconds", token},
+                 {"weights_gb_per_second", bytes_per_second / 1e9},
+                 {"share_of_stream_read", bytes_per_second / stream.bytes_per_second()},
                  {"checksum", ids.sum().item<std::int64_t>()}});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 3) throw std::invalid_argument("usage: bench_generate_tokens FOLDER NEW_TOKENS");
-  run(argv[1], std::stoll(argv[2]));
+  const bool profiles = argc == 5 && std::string(argv[4]) == "profile";
+  if (argc < 3 || argc > (profiles ? 5 : 4)) {
+    throw std::invalid_argument(
+        "usage: bench_generate_tokens FOLDER NEW_TOKENS [auto|float32|bfloat16 [profile]]");
+  }
+  run(argv[1], std::stoll(argv[2]), argc > 3 ? argv[3] : "auto", profiles);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s: %s\n", argv[0], error.what());

@@ -77,8 +77,9 @@ ScoreSteps::ScoreSteps(const GenerationConfig& config, std::int64_t prompt_lengt
 at::Tensor ScoreSteps::operator()(const at::Tensor& ids, at::Tensor scores) const {
   if (repetition_penalty_ != 1) scores = penalise_repetition(ids, scores);
   if (end_tokens_.defined() && ids.size(1) < least_length_) {
-    const at::Tensor words = at::arange(scores.size(1), ids.options());
-    scores = scores.masked_fill(at::isin(words, end_tokens_.to(ids.device())), kNever);
+    // Looking for each word among the end tokens would take longer than a small model's layers.
+    const at::Tensor is_word = end_tokens_.ge(0).logical_and(end_tokens_ < scores.size(1));
+    scores = scores.index_fill(1, end_tokens_.masked_select(is_word).to(ids.device()), kNever);
   }
   if (temperature_ != 1) scores = scores / temperature_;
   if (top_k_ != 0) scores = keep_top_k(scores);

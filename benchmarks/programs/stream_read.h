@@ -1,0 +1,64 @@
+// How fast this machine reads memory: the bound of what reads its weights once.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "benchmarks/programs/measure.h"
+
+namespace bench {
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+inline std::uint64_t
+sum_of_bytes(const char* bytes, std::int64_t count, std::int64_t ahead) {
+  using Words = std::uint64_t __attribute__((vector_size(64)));
+  Words sums[4] = {};
+  for (std::int64_t i = 0; i + std::int64_t{sizeof sums} <= count; i += sizeof sums) {
+#pragma GCC unroll 4
+    for (std::size_t u = 0; u < 4; ++u) {
+      Words words;
+      std::memcpy(&words, bytes + i + u * sizeof words, sizeof words);
+      __builtin_prefetch(bytes + i + u * sizeof words + ahead);
+      sums[u] += words;
+    }
+  }
+  const Words all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return all[0] ^ all[3] ^ all[5] ^ all[7];
+}
+
+/// Measures reads of a buffer far larger than the caches, by at::get_num_threads() threads.
+class StreamRead {
+ public:
+  /// Reads the buffer once more, by each of two ways, and returns the most bytes a second so far.
+  double bytes_per_second() {
+    for (const std::int64_t ahead : {0, 8192}) {
+      const double seconds = seconds_of([&] { read(ahead); });
+      best_ = std::max(best_, static_cast<double>(buffer_.nbytes()) / seconds);
+    }
+    return best_;
+  }
+
+ private:
+  void read(std::int64_t ahead) {
+    const char* bytes = static_cast<const char*>(buffer_.const_data_ptr());
+    const auto count = static_cast<std::int64_t>(buffer_.nbytes());
+    at::parallel_for(0, count, count / at::get_num_threads(),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       sum_ += sum_of_bytes(bytes + begin, end - begin, ahead);
+                     });
+  }
+
+  at::Tensor buffer_ = at::ones({1 << 25}, at::kFloat);  // 128 MiB
+  std::atomic<std::uint64_t> sum_ = 0;  // Kept, so that the reads are not optimised away.
+  double best_ = 0;
+};
+
+}  // namespace bench
