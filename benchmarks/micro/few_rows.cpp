@@ -26,7 +26,7 @@ void product(benchmark::State& state, decltype(&by_libtorch) multiply, at::Scala
   at::set_num_threads(static_cast<int>(state.range(1)));
   const at::Tensor weight = at::randn({kOut, kIn}).to(type),
                    input = at::randn({state.range(0), kIn}).to(type);
-  bench::StreamRead stream;
+  bench::StreamRead stream(weight.nbytes());
   double best = 0, bound = 0;
   for (auto _ : state) {
     bound = stream.bytes_per_second();

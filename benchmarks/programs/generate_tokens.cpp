@@ -30,10 +30,10 @@ constexpr int kReads = 10;            // Of the machine's memory, before and aft
 
 // Returns the bytes of the weights that a token reads. Of word embeddings it reads one row; where
 // the layer of scores shares them, parameters() has them twice.
-double bytes_of_token(PreTrainedModel& model) {
+std::size_t bytes_of_token(PreTrainedModel& model) {
   std::size_t bytes = 0;
   for (const at::Tensor& weight : model.parameters()) bytes += weight.nbytes();
-  return static_cast<double>(bytes - model.input_embeddings()->weight.nbytes());
+  return bytes - model.input_embeddings()->weight.nbytes();
 }
 
 // Returns the least time between two tokens: other programs slow most tokens down, and few reads.
@@ -73,12 +73,13 @@ void run(const std::string& folder, std::int64_t new_tokens, const std::string& 
     std::puts(to_table(profiler.key_averages(), {.row_limit = 60}).c_str());
     return;
   }
-  bench::StreamRead stream;
+  const std::size_t bytes = bytes_of_token(*model);
+  bench::StreamRead stream(bytes);
   for (int i = 0; i < kReads; ++i) (void)stream.bytes_per_second();
   const double warm = generate(1), all = generate(new_tokens);
   const double fastest = fastest_token(*model, prompt, new_tokens);
   for (int i = 0; i < kReads; ++i) (void)stream.bytes_per_second();
-  const double bytes_per_second = bytes_of_token(*model) / fastest;
+  const double bytes_per_second = static_cast<double>(bytes) / fastest;
   bench::report({{"open_seconds", opening},
                  {"first_seconds", first},
                  {"token_seconds", (all - warm) / static_cast<double>(new_tokens - 1)},

@@ -38,30 +38,37 @@ sum_of_bytes(const char* bytes, std::int64_t count, std::int64_t ahead) {
 /// the other parts, far larger than the caches, have been read in between.
 class StreamRead {
  public:
+  /// A part has the size of what is compared: other programs slow long reads down more than short.
+  explicit StreamRead(std::size_t part_bytes)
+      : part_bytes_(static_cast<std::int64_t>(part_bytes)),
+        // An odd number, so that both ways read all parts.
+        parts_(kLeastBytes / part_bytes_ / 2 * 2 + 3),
+        buffer_(at::ones({part_bytes_ * parts_}, at::kByte)) {}
+
   /// Reads two more parts, each in one of two ways, and returns the most bytes a second so far.
   double bytes_per_second() {
     for (const std::int64_t ahead : {0, 8192}) {
       const double seconds = seconds_of([&] { read(ahead); });
-      best_ = std::max(best_, static_cast<double>(kPart) / seconds);
-      part_ = (part_ + 1) % kParts;
+      best_ = std::max(best_, static_cast<double>(part_bytes_) / seconds);
+      part_ = (part_ + 1) % parts_;
     }
     return best_;
   }
 
  private:
-  static constexpr std::int64_t kPart = 1 << 27, kParts = 5;  // An odd number: both ways read all.
+  static constexpr std::int64_t kLeastBytes = 512 << 20;
 
   void read(std::int64_t ahead) {
-    const char* bytes = static_cast<const char*>(buffer_.const_data_ptr()) + part_ * kPart;
-    at::parallel_for(0, kPart, kPart / at::get_num_threads(),
+    const char* bytes = static_cast<const char*>(buffer_.const_data_ptr()) + part_ * part_bytes_;
+    at::parallel_for(0, part_bytes_, part_bytes_ / at::get_num_threads(),
                      [&](std::int64_t begin, std::int64_t end) {
                        sum_ += sum_of_bytes(bytes + begin, end - begin, ahead);
                      });
   }
 
-  at::Tensor buffer_ = at::ones({kPart * kParts}, at::kByte);
+  std::int64_t part_bytes_, parts_, part_ = 0;
+  at::Tensor buffer_;
   std::atomic<std::uint64_t> sum_ = 0;  // Kept, so that the reads are not optimised away.
-  std::int64_t part_ = 0;
   double best_ = 0;
 };
 

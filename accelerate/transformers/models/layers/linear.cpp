@@ -63,7 +63,8 @@ template <int Rows, typename T>
 ACCELERATE_AVX2 void multiply_rows(const Matrices<T>& m, std::int64_t begin, std::int64_t end) {
   constexpr int kUnrolled = Rows * sizeof(T) <= sizeof(float) ? 4 : 2;
   constexpr std::int64_t kStep = kUnrolled * kLanes, kCacheLine = 64;
-  // Two pages: the processor's own prefetching ends with a page.
+  // Two pages: the processor's own prefetching ends with a page. Weights are read once, and need
+  // not displace what the outer caches hold: locality 0.
   constexpr std::int64_t kAhead = 8192;
   const std::int64_t whole = m.in / kStep * kStep;
   for (std::int64_t out = begin; out < end; ++out) {
@@ -73,7 +74,7 @@ ACCELERATE_AVX2 void multiply_rows(const Matrices<T>& m, std::int64_t begin, std
       const char* ahead = reinterpret_cast<const char*>(weights + k) + kAhead;
 #pragma GCC unroll 4
       for (std::int64_t byte = 0; byte < kStep * std::int64_t{sizeof(T)}; byte += kCacheLine)
-        __builtin_prefetch(ahead + byte);
+        __builtin_prefetch(ahead + byte, /*write=*/0, /*locality=*/0);
 #pragma GCC unroll 4
       for (int u = 0; u < kUnrolled; u += 2) {
         Lanes weight[2], input[2];
