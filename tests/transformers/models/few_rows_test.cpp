@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "accelerate/optim/precision/autocast.h"
+#include "accelerate/transformers/models/layers/rotary.h"
 
 namespace accelerate {
 namespace {
@@ -189,6 +191,23 @@ TEST(FewRows, AreForInferenceInOneTypeOnACpu) {
   EXPECT_FALSE(are_few_rows(at::randn({2, 5}), weight, {}));
   const AutocastScope autocast(c10::DeviceType::CPU, at::kBFloat16);
   EXPECT_FALSE(are_few_rows(input, weight, {}));
+}
+
+// In inference mode few heads are rotated in one pass, to the same bits.
+TEST(FewRows, AreRotatedAsByOperators) {
+  at::manual_seed(5);
+  for (const auto type : kTypes) {
+    for (const std::int64_t rows : {1, 3}) {
+      for (const std::int64_t positions : {std::int64_t{1}, rows}) {
+        const at::Tensor heads = at::randn({rows, 2, 3, 70}).to(type) * 100,
+                         angles = at::randn({positions, 2, 1, 70}) * 3;
+        const detail::Rotary::Angles both{angles.cos().to(type), angles.sin().to(type)};
+        const at::Tensor want = detail::rotate(heads, both);
+        const c10::InferenceMode inference;
+        EXPECT_TRUE(at::equal(detail::rotate(heads, both), want)) << type << " " << positions;
+      }
+    }
+  }
 }
 
 // Engines that fetch weights on first touch see every operator and what it reads.
