@@ -45,6 +45,30 @@ class OfBound:
         return row.of_bound() >= self.share
 
 
+@dataclasses.dataclass(frozen=True)
+class TimesBound:
+    """Our minimum may be at most `limit` times the row's bound."""
+    limit: float
+
+    def text(self, unit):
+        return f"≤ {self.limit:g}× bound"
+
+    def met(self, row):
+        return row.ours.minimum <= self.limit * row.bound
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """Our minimum may be at most `limit` of theirs."""
+    limit: float
+
+    def text(self, unit):
+        return f"≤ {self.limit:g}× theirs"
+
+    def met(self, row):
+        return row.ours.minimum <= self.limit * row.theirs.minimum
+
+
 class Both:
     """All of several targets."""
 
@@ -65,7 +89,7 @@ class Row:
     unit: str
     ours: Summary
     theirs: Summary | None = None
-    target: AtMost | Times | OfBound | Both | None = None
+    target: AtMost | Times | OfBound | TimesBound | Share | Both | None = None
     bound: float | None = None
 
     def ratio(self):

@@ -2,6 +2,7 @@
 
 usage: trainer_steps.py --model FOLDER --output_dir FOLDER [arguments of a training]
        trainer_steps.py --slices 3 …        in slices: each begins when a line comes, and ends with a report
+       trainer_steps.py --unpadded …        without padding, by unpadded_bert.py
        trainer_steps.py --save_to FOLDER …  writes the model with its new head and the tokenizer, and trains nothing
 """
 import dataclasses
@@ -14,6 +15,7 @@ import torch
 import transformers
 
 import measure
+from unpadded_bert import UnpaddedBert
 
 TOPICS = ["art", "computers", "food", "law", "men-women", "politics", "science", "songs-poems"]
 
@@ -26,6 +28,7 @@ class ScriptArguments:
     warm_up_steps: int = 10
     slices: int = 0
     slice_steps: int = 60
+    unpadded: bool = False
     save_to: str | None = None
 
 
@@ -60,7 +63,8 @@ def open_model(script):
     config = transformers.AutoConfig.from_pretrained(script.model, num_labels=len(TOPICS))
     if script.dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = script.dropout
-    return transformers.AutoModelForSequenceClassification.from_pretrained(script.model, config=config)
+    of_class = UnpaddedBert if script.unpadded else transformers.AutoModelForSequenceClassification
+    return of_class.from_pretrained(script.model, config=config)
 
 
 class CountingCollator:

@@ -3,6 +3,12 @@
 - Batches have 16 rows of at most 128 tokens, padded to the longest: 2.66 times the tokens that are there. Both sides get the same
   tensors, `input_ids`, `attention_mask` and `labels`. Python runs `AutoModelForSequenceClassification` as it comes: padding computed,
   its default attention, no compiling.
+- **Without padding** is what a careful user of Python writes (originals/unpadded_bert.py): the tokens of a batch in one row, attention for
+  each of its rows. Transformers' own way, `DataCollatorWithFlattening`, needs FlashAttention, which has no kernels for a CPU. Of what gives
+  the same loss it is the fastest in fp32: nested tensors, attention alone padded, and rows sorted by length take longer.
+- **Compiled** is theirs as it comes, padded, by `torch.compile(model, dynamic=True)` after a pass over all batches.
+- **Bound** is what the step's products of matrices take alone, one after the other, by the library that multiplies in ours
+  (programs/products_bound.h): no step with these products is faster. Attention is computed in one kernel and is not in it.
 - A step is forward, backward and the loss as a number; no optimizer. **bf16** is under autocast. Without dropout the losses of both
   sides are compared, and a difference ends the run.
 - **A token** is one of 100 that SmolLM2-135M (fp32 safetensors) goes on with behind a prompt of 16, one row, the likeliest each time, by
@@ -13,7 +19,7 @@
 import subprocess
 
 from harness import FOLDER, BenchmarkError, Contender, Summary, alternate, run
-from report import AtMost, Row, Times
+from report import Absent, AtMost, Both, Row, Times, TimesBound
 from suites.fsdp import has_fast_bf16
 from suites.tokenizers import DATA
 
@@ -22,6 +28,10 @@ PROGRAMS = ("model_steps", "generate_tokens")
 PACKAGES = ("transformers",)
 ROUNDS = 3
 MODEL = DATA / "minilm"
+THEIR_LIMIT_SECONDS = 900  # Compiling takes minutes.
+KINDS = {"float32": "fp32", "bfloat16": "bf16"}
+TARGETS = {("float32", "0", 1): Both(Times(2.7), TimesBound(1.1)), ("float32", "0", 2): TimesBound(1.25),
+           ("bfloat16", "0", 1): Times(2.2), ("bfloat16", "0.1", 1): TimesBound(1.5)}  # By type, dropout and threads.
 
 
 def prepare(setting, say):
@@ -36,42 +46,85 @@ def prepare(setting, say):
     return file
 
 
-def both(setting, say, name, *words):
-    return alternate([Contender("ours", lambda: run(setting, [setting.program(name), *words]).report()),
-                      Contender("theirs", lambda: run(setting, [setting.venv / "bin" / "python", setting.original(name), *words]).report())],
-                     setting.rounds, say)
+def ours(setting, name, *words, threads=1):
+    return Contender("ours", lambda: run(setting, [*environment(setting, threads), setting.program(name), *words]).report())
+
+
+def theirs(setting, name, *words, threads=1, called="theirs"):
+    command = [*environment(setting, threads), setting.venv / "bin" / "python", setting.original(name), *words]
+    return Contender(called, lambda: run(setting, command, THEIR_LIMIT_SECONDS).report())
+
+
+def environment(setting, threads):
+    return "env", f"OMP_NUM_THREADS={threads}", f"TORCHINDUCTOR_CACHE_DIR={setting.home / 'inductor'}"
 
 
 def generated(setting, say):
-    samples = both(setting, say, "generate_tokens", DATA / "smollm2", 5 if setting.quick else 100)
+    words = DATA / "smollm2", 5 if setting.quick else 100
+    samples = alternate([ours(setting, "generate_tokens", *words), theirs(setting, "generate_tokens", *words)], setting.rounds, say)
     if len({report["checksum"] for side in samples.values() for report in side}) != 1:
         raise BenchmarkError("the generated texts differ")
     return samples
 
 
-def compared(setting, say, file, kind, dropout):
-    samples = both(setting, say, "model_steps", MODEL, file, kind, dropout)
+def check_losses(samples, kind):
     losses = {report["loss"] for side in samples.values() for report in side}
-    if dropout == "0" and max(losses) - min(losses) > (1e-4 if kind == "bfloat16" else 1e-6):
+    if max(losses) - min(losses) > (1e-4 if kind == "bfloat16" else 1e-6):
         raise BenchmarkError(f"the losses differ: {losses}")
-    return samples
 
 
-def row(what, samples, quantity, target=None):
-    found = {side: Summary.of(quantity(report) for report in reports) for side, reports in samples.items()}
-    return Row(what, "ms", found["ours"], found["theirs"], target)
+def milliseconds(reports, quantity):
+    return Summary.of(quantity(report) * 1e3 for report in reports)
+
+
+def step(reports):
+    return milliseconds(reports, lambda report: report["pass_seconds"] / report["batches"])
+
+
+def step_rows(setting, say, file, kind, dropout, threads):
+    """Two rows, against theirs with and without padding, and the samples."""
+    words = MODEL, file, kind, dropout
+    samples = alternate([ours(setting, "model_steps", *words, threads=threads),
+                         *(theirs(setting, "model_steps", *words, how, threads=threads, called=how) for how in ("padded", "unpadded"))],
+                        setting.rounds, say)
+    if dropout == "0":
+        check_losses(samples, kind)
+    products = milliseconds(samples["ours"], lambda report: report["products_seconds"] / report["batches"])
+    target, found = TARGETS.get((kind, dropout, threads)), {name: step(reports) for name, reports in samples.items()}
+    what = f"a step, {KINDS[kind]}, {'no dropout' if dropout == '0' else f'dropout {dropout}'}, {threads} thread{'s' if threads > 1 else ''}"
+    return [Row(what, "ms", found["ours"], found["padded"], target, products.minimum),
+            Row(f"{what}, against theirs without padding", "ms", found["ours"], found["unpadded"])], samples
+
+
+def compiled_row(setting, say, file, kind):
+    """Without warming up: to compile takes minutes, and each program warms up by itself."""
+    what, words = f"a step, {KINDS[kind]}, no dropout, 1 thread, against theirs compiled", (MODEL, file, kind, "0")
+    try:
+        samples = alternate([ours(setting, "model_steps", *words), theirs(setting, "model_steps", *words, "compiled")], setting.rounds, say,
+                            warm_up=False)
+    except BenchmarkError as error:
+        if "compiled" not in str(error):  # Ours failed.
+            raise
+        return Absent(what, f"torch.compile does not work on this machine: {str(error).splitlines()[-1][:160]}")
+    check_losses(samples, kind)
+    return Row(what, "ms", *(step(reports) for reports in samples.values()))
+
+
+def row(what, samples, key, target):
+    return Row(what, "ms", *(milliseconds(reports, lambda report: report[key]) for reports in samples.values()), target)
 
 
 def measure(setting, say):
     file, rows = prepare(setting, say), []
-    kinds = {"float32": ("fp32", 2.7)} | ({"bfloat16": ("bf16", 2.2)} if has_fast_bf16() else {})
-    for kind, (name, factor) in kinds.items():
-        for dropout, of_config in (("0", "no dropout"), ("0.1", "dropout 0.1")):
-            samples = compared(setting, say, file, kind, dropout)
-            rows.append(row(f"a step, {name}, {of_config}", samples, lambda report: report["pass_seconds"] * 1e3 / report["batches"],
-                            Times(factor) if dropout == "0" else None))
-            if len(rows) == 1:
-                opening = row("opening MiniLM", samples, lambda report: report["open_seconds"] * 1e3, AtMost(60))
-    samples = generated(setting, say)
-    return rows + [row("a token of SmolLM2, fp32", samples, lambda report: report["token_seconds"] * 1e3, Times(1.5)), opening,
-                   row("opening SmolLM2", samples, lambda report: report["open_seconds"] * 1e3, AtMost(150))]
+    for kind in KINDS if has_fast_bf16() else ["float32"]:
+        for threads in (1, 2):
+            for dropout in ("0", "0.1"):
+                found, samples = step_rows(setting, say, file, kind, dropout, threads)
+                rows += found
+                if (threads, dropout) == (1, "0"):
+                    rows.append(compiled_row(setting, say, file, kind))
+    opened = {name: samples[name] for name in ("ours", "padded")}
+    generations = generated(setting, say)
+    return rows + [row("a token of SmolLM2, fp32", generations, "token_seconds", Times(1.5)),
+                   row("opening MiniLM", opened, "open_seconds", AtMost(60)),
+                   row("opening SmolLM2", generations, "open_seconds", AtMost(150))]

@@ -7,7 +7,8 @@
   side has as many threads as LibTorch chooses; of two processes each has what its launcher gives it.
 - Rows come in one order on both sides, which both report by the tokens of each turn; a difference ends the run. **By length** each side
   groups rows itself. Padding is a turn's tokens with padding, divided by those without.
-- **bf16** is under autocast on both sides. **Compiled** is Python's `torch_compile=True` against ours as it is.
+- **bf16** is under autocast on both sides. **Compiled** is Python's `torch_compile=True` against ours as it is. **Without padding** is a
+  BERT in Python that takes the tokens of a batch as one row (originals/unpadded_bert.py); the suite `models` says why this one.
 - **Two processes**: ours shards (FULL_SHARD, a unit for each layer), theirs replicates by DDP over Gloo, for PyTorch's Trainer has no FSDP on
   a CPU. Sixteen rows a process.
 - **Memory** is the greatest sum of the proportional set sizes of all ranks, looked at every 50 ms while thirty steps train; a round is a
@@ -25,7 +26,7 @@ import tempfile
 import time
 
 from harness import FOLDER, BenchmarkError, Summary, run, stop, tail
-from report import Absent, AtMost, Row
+from report import Absent, AtMost, Row, Share
 from suites.fsdp import has_fast_bf16
 from suites.tokenizers import DATA
 
@@ -41,20 +42,9 @@ BY_LENGTH = ("--train_sampling_strategy", "group_by_length")
 SHARDED = ("--use_fsdp", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--fsdp_transformer_layer_cls_to_wrap", "BertLayer",
            "--fsdp_sync_module_states", "true")
 STEPS, QUICK_STEPS = (10, 60), (1, 2)  # Steps to warm up, steps a turn.
+AGAINST = ("", ", against theirs without padding", ", against theirs compiled")
 MEMORY_STEPS, LOSSES = 30, 50
 __doc__ = __doc__.format(steps=STEPS[1], losses=LOSSES)
-
-
-@dataclasses.dataclass(frozen=True)
-class Share:
-    """Our minimum may be at most `limit` of theirs."""
-    limit: float
-
-    def text(self, unit):
-        return f"≤ {self.limit:g}× theirs"
-
-    def met(self, row):
-        return row.ours.minimum <= self.limit * row.theirs.minimum
 
 
 class Training:
@@ -188,14 +178,22 @@ class Suite:
         found = [Summary.of(report["slice_seconds"] * 1e3 / self.steps[1] for report in reports) for reports in samples.values()]
         return Row(what, "ms", *found, target)
 
-    def compiled_row(self):
-        what = "a step, fp32, against theirs compiled"
+    def compiled_row(self, what, target, *words):
         try:
-            return self.step_row(what, Share(1), *IN_ORDER, theirs_too=("--torch_compile",))
+            return self.step_row(what, target, *IN_ORDER, *words, theirs_too=("--torch_compile",))
         except BenchmarkError as error:
             if "torch_compile" not in str(error):  # Ours failed, or they trained different rows.
                 raise
             return Absent(what, "torch.compile does not work on this machine")
+
+    def rows_of(self, name, padded, unpadded, compiled, *words):
+        """Rows of a step in a type, with their targets: against theirs as it comes, without padding, compiled."""
+        if name == "bf16" and not has_fast_bf16():
+            return [Absent(f"a step, bf16{against}", "this CPU has no AVX512-BF16") for against in AGAINST]
+        as_it_comes, without_padding, by_compiler = (f"a step, {name}{against}" for against in AGAINST)
+        return [self.step_row(as_it_comes, padded, *IN_ORDER, *words),
+                self.step_row(without_padding, unpadded, *IN_ORDER, *words, theirs_too=("--unpadded",)),
+                self.compiled_row(by_compiler, compiled, *words)]
 
     def peak_mib(self, side, ranks):
         """The greatest memory of all ranks of a side together while it trains and nobody else does."""
@@ -265,10 +263,8 @@ def prepare(setting, say):
 
 def measure(setting, say):
     suite = Suite(setting, say, prepare(setting, say))
-    return [suite.step_row("a step, fp32", Share(0.42), *IN_ORDER),
-            suite.step_row("a step, bf16", Share(0.5), *IN_ORDER, "--bf16") if has_fast_bf16()
-            else Absent("a step, bf16", "this CPU has no AVX512-BF16"),
-            suite.compiled_row(),
+    return [*suite.rows_of("fp32", Share(0.18), Share(0.45), Share(1)),
+            *suite.rows_of("bf16", Share(0.27), None, None, "--bf16"),
             suite.step_row("a step, fp32, by length", None, *BY_LENGTH),
             suite.step_row("a step on two processes, our FSDP against their DDP", None, *IN_ORDER, ranks=2),
             suite.memory_row("memory of one process", 1),

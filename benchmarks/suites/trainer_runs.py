@@ -9,9 +9,9 @@ import dataclasses
 import statistics
 
 from harness import Summary
-from report import Row
+from report import Row, Share
 from suites import trainer
-from suites.trainer import MODEL, PACKAGES, PROGRAMS, ROUNDS, Share  # noqa: F401 (PACKAGES, PROGRAMS and ROUNDS are asked of a suite)
+from suites.trainer import MODEL, PACKAGES, PROGRAMS, ROUNDS  # noqa: F401 (PACKAGES, PROGRAMS and ROUNDS are asked of a suite)
 
 TITLE = "Fine-tuning by the Trainer: whole runs"
 
