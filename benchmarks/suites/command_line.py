@@ -60,13 +60,18 @@ def page_after(master, start, limit=10):
     if not select.select([master], [], [], limit)[0]:
         raise BenchmarkError("no page came")
     first = time.perf_counter() - start
-    while select.select([master], [], [], 0.02)[0]:
+    drain(master, 0.02)
+    return first
+
+
+def drain(master, silence):
+    """Reads until nothing comes for so many seconds, or the program has left."""
+    while select.select([master], [], [], silence)[0]:
         try:
             if not os.read(master, 65536):
                 break
         except OSError:  # The program has left.
             break
-    return first
 
 
 def longest_wait(setting):
@@ -85,6 +90,7 @@ def longest_wait(setting):
             os.write(master, b"\r")
             waits.append(page_after(master, start))
         os.write(master, END_OF_INPUT)
+        drain(master, 10)  # A program whose output nobody reads does not end.
         process.wait(10)
         os.close(master)
         if process.returncode != 0:
