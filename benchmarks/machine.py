@@ -5,7 +5,7 @@ import pathlib
 import platform
 import subprocess
 
-from harness import BenchmarkError
+from harness import BenchmarkError, run
 
 PINNED = {"torch": "2.13.0", "accelerate": "1.15.0"}
 ALSO_PINNED = {"tokenizers": "0.23.3", "transformers": "5.23.0", "datasets": "5.2.0"}  # For the suites that name them.
@@ -50,10 +50,22 @@ def check_build(setting, programs, launches=True):
 
 
 def cpu():
+    """Name, vendor and family of the first processor: the table of who multiplies matrices goes by them."""
+    found = {}
     for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    name = found.get("model name", platform.machine())
+    return name + (f" ({found['vendor_id']}, family {found['cpu family']})" if "vendor_id" in found and "cpu family" in found else "")
+
+
+def matrix_library(setting):
+    """Which library multiplies fp32 matrices in our programs, as `accelerate env` says; empty without that program."""
+    try:
+        lines = run(setting, [setting.accelerate, "env"]).output.splitlines()
+    except (BenchmarkError, OSError):
+        lines = []
+    return next((line.rpartition(": ")[2] for line in lines if "Products of fp32 matrices" in line), "")
 
 
 def memory_gib():
@@ -85,11 +97,13 @@ def build_type(build):
 
 def facts(setting, versions, command):
     """(name, value) pairs for the head of a page; to be asked for before the first run, for the load."""
+    library = matrix_library(setting)
     return [
         ("command", f"`{command}`, {setting.rounds} round{'s' if setting.rounds > 1 else ''}"),
         ("date", datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")),
         ("machine", f"{cpu()}, {len(os.sched_getaffinity(0))} cores, {memory_gib():.1f} GiB; "
                     f"load before the run: {os.getloadavg()[0]:.2f}"),
+        *([("products of fp32 matrices", f"ours by {library}, theirs as LibTorch chooses (MKL on x86)")] if library else []),
         ("system", f"Linux {platform.release()}, {' '.join(platform.libc_ver())}"),
         ("ours", f"commit {commit()}, {build_type(setting.build)} build"),
         ("theirs", ", ".join(f"{name} {version}" for name, version in versions.items())),

@@ -35,7 +35,7 @@ def pooled(reports, key, scale=1.0):
 def against_libtorch(setting, say):
     """A row: one rank against the plain loop, interleaved."""
     warm_up, blocks, steps = sizes(setting)
-    command = [setting.program("interleaved_steps"), warm_up, blocks * steps]
+    command = [setting.program("interleaved_steps"), "images", warm_up, blocks * steps]
     reports, = alternate([Contender("both loops in turns", reported(setting, lambda: command))], setting.rounds,
                          say).values()
     return Row("step on 1 rank against LibTorch alone", "ms", pooled(reports, "accelerated_seconds", 1e3),

@@ -7,13 +7,14 @@
   Theirs is `torchrun` with Python Accelerate. The row below it has Python Accelerate under our launcher in the
   place of ours.
 - **Memory**: of rank 0 right after that first collective; resident is VmRSS, peak is VmHWM, both with the pages of
-  the libraries that are mapped and touched.
+  the libraries that are mapped and touched. **Bound** is a C++ program that links LibTorch alone and makes one tensor:
+  LibTorch fills its table of operators when it is loaded, and no process that uses it takes less.
 """
 from harness import Contender, Summary, alternate, run
 from report import AtMost, Row, Times
 
 TITLE = "Launching: ours and the Python originals"
-PROGRAMS = ("no_op", "first_collective")
+PROGRAMS = ("no_op", "first_collective", "one_tensor")
 ROUNDS = 10
 PER_TURN = 10  # Runs of what takes milliseconds, in each turn.
 
@@ -27,9 +28,13 @@ def until_first_collective(setting, command):
     def sample():
         finished = run(setting, command())
         report = finished.report()
-        return {"ms": (report["finished_ns"] - finished.started_ns) / 1e6,
-                "resident": report["resident_kib"] * 1024 / 1e6, "peak": report["peak_kib"] * 1024 / 1e6}
+        return {"ms": (report["finished_ns"] - finished.started_ns) / 1e6} | memory(report)
     return sample
+
+
+def memory(report):
+    """Megabytes."""
+    return {key: report[f"{key}_kib"] * 1024 / 1e6 for key in ("resident", "peak")}
 
 
 def overhead(setting, ranks, theirs, say):
@@ -59,11 +64,12 @@ def first_collective(setting, say):
         Contender("ours", until_first_collective(setting, lambda: setting.launch(2, program))),
         Contender("theirs", until_first_collective(setting, lambda: setting.torchrun(2, original))),
         Contender("theirs under our launcher",
-                  until_first_collective(setting, lambda: setting.launch(2, original)))], setting.rounds, say)
+                  until_first_collective(setting, lambda: setting.launch(2, original))),
+        Contender("floor", lambda: memory(run(setting, [setting.program("one_tensor")]).report()))], setting.rounds, say)
 
     def row(what, unit, key, target, ours="ours"):
         return Row(what, unit, *(Summary.of(sample[key] for sample in samples[name]) for name in (ours, "theirs")),
-                   target)
+                   target, min(sample[key] for sample in samples["floor"]) if unit == "MB" else None)
     return [row("launch to first collective, 2 ranks", "ms", "ms", Times(6)),
             row("Python Accelerate under our launcher", "ms", "ms", None, "theirs under our launcher"),
             row("resident memory of a rank at start", "MB", "resident", Times(2)),

@@ -16,17 +16,18 @@ import machine  # noqa: E402
 import report  # noqa: E402
 from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Both, OfBound, Row, Share, Times, TimesBound  # noqa: E402
-from suites import comm, fsdp, trainer, trainer_runs  # noqa: E402
-ROWS = {"launch": 6, "command_line": 5, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
+from suites import comm, fsdp, loop, models, trainer, trainer_runs  # noqa: E402
+ROWS = {"launch": 6, "command_line": 5, "cv": 5, "loop": 3, "optimizer": 10, "loader": 6, "checkpoint": 7,
         "comm": 154, "tokenizers": 35, "datasets": 10, "hub": 2, "models": 21 if fsdp.has_fast_bf16() else 12, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
 ROWS |= {"gpu": 16, "trainer": 11, "trainer_runs": 3}  # A row for bf16 whether or not the CPU has it.
 
 # Stands for every program: reports what any of them would, and once more for each line that it reads.
 REPORTING = """#!/bin/sh
 echo some line before
+echo - Products of fp32 matrices on the CPU: a library
 report() {
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
- "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
+ "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "plain_losses": [2.0, 1.5], "accelerated_losses": [2.0, 1.5], "accelerated_seconds": [0.1],
  "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.2, 0.1],
  "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "batches": 1, "loss": 2.0, "pass_seconds": 0.1, "products_seconds": 0.1, "token_seconds": 0.1, "checksum": 7, "rows": 1000, "call_seconds": 0.01, "cpu_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100,
  "pids": ['$$'], "threads": 2, "weights": 125000000, "device_peak_mib": 900, "slice_seconds": 0.1, "padded_tokens": 300, "real_tokens": 200, "losses": [2.0, 1.5], "first_loss": 2.0, "eval_accuracy": 0.5, "eval_loss": 1.5}' | tr -d '\\n'
@@ -46,7 +47,7 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "hub_snapshot", "dataset_rows", "model_steps", "generate_tokens",
+                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "one_tensor", "tokenize_text", "hub_snapshot", "dataset_rows", "model_steps", "generate_tokens",
                     "trainer_steps", "gpu_steps", "gpu_models"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
@@ -199,6 +200,29 @@ class Trainings(WithFolder):
         self.assertEqual(trainer.proportional_mib([1 << 30]), 0)
 
 
+class Losses(WithFolder):
+    """Rows whose sides compute the same losses, and what happens when they do not."""
+
+    def test_losses_that_differ_end_the_run(self):
+        differing = REPORTING.replace('"accelerated_losses": [2.0, 1.5]', '"accelerated_losses": [2.0, 1.501]')
+        executable(self.setting.program("interleaved_steps"), differing)
+        with self.assertRaisesRegex(BenchmarkError, r"differ: 1\.501, 1\.5"):
+            loop.transformer_row(self.setting, lambda text: None)
+        sides = {"ours": [{"loss": 2.0}], "padded": [{"loss": 2.00001}]}
+        models.check_losses(sides, "bfloat16")
+        with self.assertRaisesRegex(BenchmarkError, "the losses differ"):
+            models.check_losses(sides, "float32")
+
+    def test_a_torch_compile_that_fails_makes_the_row_absent_and_a_failure_of_ours_does_not(self):
+        make_build(self.folder / "build")
+        executable(self.folder / "venv" / "bin" / "python", "#!/bin/sh\necho no compiler >&2; exit 1\n")
+        row = models.compiled_row(self.setting, lambda text: None, "batches", "float32")
+        self.assertIn("1 thread, against theirs compiled: absent, torch.compile does not work on this machine: no compiler", row.cells()[0])
+        executable(self.setting.program("model_steps"), "#!/bin/sh\nexit 1\n")
+        with self.assertRaisesRegex(BenchmarkError, "bench_model_steps .* ended with 1"):
+            models.compiled_row(self.setting, lambda text: None, "batches", "float32")
+
+
 class Refusals(WithFolder):
     def test_other_versions_than_the_pinned_are_refused(self):
         for versions, message in [({"torch": "2.12.1"}, "torch 2.12.1, .* install"),
@@ -222,6 +246,7 @@ class Refusals(WithFolder):
         with self.assertRaisesRegex(BenchmarkError, "bin/accelerate is missing: build it with `cmake"):
             machine.check_build(self.setting, ())
         machine.check_build(self.setting, (), launches=False)
+        self.assertEqual(machine.matrix_library(self.setting), "")
 
 
 class Command(WithFolder):
@@ -243,6 +268,7 @@ class Command(WithFolder):
             self.assertIn(line.split("|")[1].strip(), result.stdout)
         self.assertIn("| step on 1 rank against LibTorch alone | ms | 100 | 100 | 200 | 200 | 2.00× | 2.00× | ≥ 0.98×, "
                       "both | met |", pages["cv"])
+        self.assertIn("- products of fp32 matrices: ours by a library, theirs as", pages["launch"])
         self.assertIn("torch 2.13.0+cpu, accelerate 1.15.0, Python 3.11.2", pages["launch"])
         self.assertIn("Ours ran over gloo.](comm.png)", pages["comm"])
 
