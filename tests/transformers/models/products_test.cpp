@@ -16,7 +16,7 @@
 namespace accelerate {
 namespace {
 
-std::shared_ptr<TextModel> large_classifier() {
+std::shared_ptr<TextModel> small_classifier() {
   at::manual_seed(5);
   auto config = testing::small_bert_config();
   config.set("hidden_size", std::int64_t{128});
@@ -26,13 +26,13 @@ std::shared_ptr<TextModel> large_classifier() {
       detail::model_from_config(Task::sequence_classification, config));
 }
 
-const at::Tensor kLargeIds = (at::arange(64 * 12).view({64, 12}) * 7) % 28 + 1;
-const at::Tensor kLargeMask = at::ones({64, 12}, at::kLong);
+const at::Tensor kManyIds = (at::arange(64 * 12).view({64, 12}) * 7) % 28 + 1;
+const at::Tensor kWholeMask = at::ones({64, 12}, at::kLong);
 
 using Pass = std::function<ModelOutput(TextModel&)>;
 
 std::vector<at::Tensor> gradients_of(const Pass& pass, bool recomputes = false) {
-  const auto model = large_classifier();
+  const auto model = small_classifier();
   if (recomputes) model->gradient_checkpointing_enable();
   pass(*model).logits.square().sum().backward();
   std::vector<at::Tensor> gradients;
@@ -46,7 +46,7 @@ bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
 
 RANK_MAIN(models_by_onednn) {
   const Pass by_name = [](TextModel& model) {
-    return model.forward(Inputs{{"input_ids", kLargeIds}, {"attention_mask", kLargeMask}});
+    return model.forward(Inputs{{"input_ids", kManyIds}, {"attention_mask", kWholeMask}});
   };
   std::vector<at::Tensor> within;
   {
@@ -59,10 +59,10 @@ RANK_MAIN(models_by_onednn) {
 
   EXPECT_TRUE(are_equal(gradients_of(by_name), within));
   EXPECT_TRUE(are_equal(
-      gradients_of([](TextModel& model) { return model.forward(kLargeIds, kLargeMask); }), within));
+      gradients_of([](TextModel& model) { return model.forward(kManyIds, kWholeMask); }), within));
   EXPECT_TRUE(are_equal(gradients_of([](TextModel& model) {
                           return model.forward(
-                              TextInputs{.input_ids = kLargeIds, .attention_mask = kLargeMask});
+                              TextInputs{.input_ids = kManyIds, .attention_mask = kWholeMask});
                         }),
                         within));
   EXPECT_TRUE(are_equal(gradients_of(by_name, /*recomputes=*/true), within));

@@ -20,9 +20,6 @@
 namespace accelerate::detail {
 namespace {
 
-at::Tensor gelu(const at::Tensor& x) {
-  return at::gelu(x);
-}
 at::Tensor gelu_tanh(const at::Tensor& x) {
   return at::gelu(x, "tanh");
 }
@@ -48,7 +45,7 @@ at::Tensor sigmoid(const at::Tensor& x) {
 }
 
 constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{{
-    {"gelu", gelu},
+    {"gelu", gelu_of},
     {"gelu_new", gelu_new},
     {"gelu_pytorch_tanh", gelu_tanh},
     {"gelu_fast", gelu_fast},

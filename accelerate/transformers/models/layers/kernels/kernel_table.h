@@ -1,0 +1,73 @@
+// The interface between the layers and their loops, which are compiled once per instruction set. It
+// is plain data: a type with inline functions could be compiled for one instruction set and linked
+// into the code of another.
+#pragma once
+
+namespace accelerate::detail::layer_kernels {
+
+using Size = unsigned long;
+using Word = unsigned int;
+
+/// Elements of one type: to[i] = f(input[i]), or by[i] · f'(input[i]) where `by` is not null.
+struct Elements {
+  const void* input;
+  const void* by;
+  void* to;
+  Size count;
+};
+
+/// to[i] = from[i] · (keep[i] ? factor : 0)
+struct Scaling {
+  const void* from;
+  const bool* keep;
+  float factor;
+  void* to;
+  Size count;
+};
+
+/// Rows of y = norm(x · (keep ? factor : 0) + residual) · weight + bias. Without `keep` x is added
+/// as it is. `mean` and `rstd`, the reciprocal of the deviation, have a number for each row.
+struct NormOfSum {
+  const void *x, *residual, *weight, *bias;
+  const bool* keep;  ///< Or null.
+  float factor, epsilon;
+  void *sum, *y;
+  float *mean, *rstd;
+  Size rows, width;
+};
+
+/// The gradients of NormOfSum. Adds to by_weight and by_bias, which have fp32.
+struct NormOfSumBackward {
+  const void *by, *sum, *weight;
+  const float *mean, *rstd;
+  const bool* keep;  ///< Or null.
+  float factor;
+  void *by_sum, *by_x;  ///< by_x is null where it equals by_sum.
+  float *by_weight, *by_bias;
+  Size rows, width;
+};
+
+/// The words of a round of the generator.
+inline constexpr Size kRound = 624;
+
+/// Computed in fp32 whatever the type, and rounded once.
+enum ElementType { kFloat32, kBFloat16, kNumElementTypes };
+/// The types of x, and of everything else that a norm reads and writes.
+enum NormTypes { kBothFloat32, kBFloat16AndFloat32, kBothBFloat16, kNumNormTypes };
+
+struct KernelTable {
+  void (*gelu[kNumElementTypes])(const Elements&);
+  void (*scale[kNumElementTypes])(const Scaling&);
+  void (*norm_of_sum[kNumNormTypes])(const NormOfSum&);
+  void (*norm_of_sum_backward[kNumNormTypes])(const NormOfSumBackward&);
+  /// Makes the `kRound` words after words[0 … kRound). Source: Matsumoto and Nishimura 1998, MT19937.
+  void (*twist)(Word* words);
+  /// Sets keep[i] to whether the number of 53 bits that words 2i and 2i + 1 make is below `limit`.
+  void (*compare)(const Word* words, Size count, Size limit, bool* keep);
+};
+
+extern const KernelTable kernels_baseline;
+extern const KernelTable kernels_avx2;    ///< x86-64 only.
+extern const KernelTable kernels_avx512;  ///< x86-64 only.
+
+}  // namespace accelerate::detail::layer_kernels

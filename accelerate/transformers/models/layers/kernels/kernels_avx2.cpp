@@ -1,0 +1,7 @@
+#include "accelerate/transformers/models/layers/kernels/loops.h"
+
+namespace accelerate::detail::layer_kernels {
+
+const KernelTable kernels_avx2 = kTable;
+
+}  // namespace accelerate::detail::layer_kernels
