@@ -7,6 +7,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/transformers/models/layers/dropout.h"
+#include "accelerate/transformers/models/layers/norm_of_sum.h"
 
 namespace accelerate::detail {
 namespace {
@@ -73,15 +74,15 @@ class BertLayer final : public EncoderLayer {
 
   at::Tensor forward(const at::Tensor& hidden, const Tokens& tokens, AttentionSpec spec) override {
     const auto heads_of = [&](const at::Tensor& all) { return all.unflatten(-1, {heads_, -1}); };
-    const auto dropped = [&](const at::Tensor& x) {
-      return dropout_of(x, dropout_, is_training());
-    };
+    const double dropout = is_training() ? dropout_ : 0;
     spec.dropout = is_training() ? attention_dropout_ : 0;
     const at::Tensor read = spec.first_alone ? tokens.first(hidden) : hidden;
     const at::Tensor context = attention(heads_of(query_(read)), heads_of(key_(hidden)),
                                          heads_of(value_(hidden)), tokens, spec);
-    const at::Tensor attended = attention_norm_(dropped(attention_output_(context)) + read);
-    return output_norm_(dropped(output_(activation_(intermediate_(attended)))) + attended);
+    const at::Tensor attended =
+        norm_of_sum(attention_norm_, attention_output_(context), read, dropout);
+    const at::Tensor fed = output_(activation_(intermediate_(attended)));
+    return norm_of_sum(output_norm_, fed, attended, dropout);
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "accelerate/transformers/models/architectures/heads.h"
 #include "accelerate/transformers/models/layers/dropout.h"
+#include "accelerate/transformers/models/layers/norm_of_sum.h"
 
 namespace accelerate::detail {
 namespace {
@@ -118,9 +119,9 @@ class DistilBertLayer final : public EncoderLayer {
     const at::Tensor read = spec.first_alone ? tokens.first(hidden) : hidden;
     const at::Tensor context = attention(heads_of(query_(read)), heads_of(key_(hidden)),
                                          heads_of(value_(hidden)), tokens, spec);
-    const at::Tensor attended = attention_norm_(attention_output_(context) + read);
+    const at::Tensor attended = norm_of_sum(attention_norm_, attention_output_(context), read, 0);
     const at::Tensor fed = output_(activation_(intermediate_(attended)));
-    return output_norm_(dropout_of(fed, dropout_, is_training()) + attended);
+    return norm_of_sum(output_norm_, fed, attended, is_training() ? dropout_ : 0);
   }
 
  private:
