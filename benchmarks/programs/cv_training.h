@@ -23,6 +23,14 @@ inline torch::optim::Adam adam(Net& net) {
   return torch::optim::Adam(net->parameters(), torch::optim::AdamOptions(1e-3));
 }
 
+/// Copies the weights of `from` into `to`.
+template <typename Module>
+void copy_weights(Module& from, Module& to) {
+  const torch::NoGradGuard no_grad;
+  const auto source = from->parameters(), target = to->parameters();
+  for (std::size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
+}
+
 /// Gives the batches of a loader, epoch after epoch.
 template <typename Loader>
 class Endless {

@@ -10,14 +10,6 @@
 
 namespace {
 
-/// Copies the weights of `from` into `to`.
-template <typename Module>
-void copy_weights(Module& from, Module& to) {
-  const torch::NoGradGuard no_grad;
-  const auto source = from->parameters(), target = to->parameters();
-  for (std::size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
-}
-
 struct Turns {
   int warm_up_steps, steps;
 };
@@ -52,7 +44,7 @@ void train_on_images(const Turns& turns) {
   };
 
   Net net;
-  copy_weights(plain_net, net);
+  bench::copy_weights(plain_net, net);
   auto adam = bench::adam(net);
   auto images = accelerate::make_data_loader(bench::train_images(),
                                              {.batch_size = bench::kBatchSize, .shuffle = true});
@@ -80,7 +72,7 @@ void train_transformer(const Turns& turns) {
   accelerate::Accelerator accelerator({.cpu = true});
   accelerate::set_seed(42);
   auto plain_net = transformer(kWidth), net = transformer(kWidth);
-  copy_weights(plain_net, net);
+  bench::copy_weights(plain_net, net);
   auto plain_adamw = adamw(plain_net), adamw_of_net = adamw(net);
   const auto tokens = torch::randn({kTokens, kBatchSize, kWidth});
   const auto targets = torch::randn({kTokens, kBatchSize, kWidth});

@@ -67,17 +67,11 @@ class PlainLoop {
   int steps_ = 0, total_;
 };
 
-void copy_weights(Net& from, Net& to) {
-  const torch::NoGradGuard no_grad;
-  const auto source = from->parameters(), target = to->parameters();
-  for (std::size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
-}
-
 void run(int warm_up_steps, int steps) {
   accelerate::Accelerator accelerator({.gradient_accumulation_steps = kMicroBatches, .cpu = true});
   accelerate::set_seed(42);
   Net plain_net, net;
-  copy_weights(plain_net, net);
+  bench::copy_weights(plain_net, net);
   const auto images = all_images();
   PlainLoop plain(plain_net, images, warm_up_steps + steps);
 
