@@ -48,6 +48,25 @@ TEST(Generate, ContinuesThePromptAsTheForwardSays) {
   }
 }
 
+// An end that is no word of the model changes nothing, whatever its sign.
+TEST(Generate, TakesNoEndBeforeTheLeastLength) {
+  const auto model = decoder();
+  const Inputs prompt{{"input_ids", at::tensor({3, 9, 4}, at::kLong).view({1, 3})}};
+  const auto tokens_of = [&](std::vector<std::int64_t> ends, std::int64_t least) {
+    return model->generate(prompt, {.max_new_tokens = 4,
+                                    .min_new_tokens = least,
+                                    .eos_token_id = std::move(ends),
+                                    .pad_token_id = 0});
+  };
+  const at::Tensor likeliest = model->generate(prompt, {.max_new_tokens = 4});
+  const std::int64_t end = likeliest[0][3].item<std::int64_t>();
+  EXPECT_EQ(tokens_of({end}, 0).size(1), 4);
+  const at::Tensor found = tokens_of({-1, end, 1 << 20}, 4);
+  EXPECT_EQ(found.size(1), 7);
+  EXPECT_FALSE(found.narrow(1, 3, 4).eq(end).any().item<bool>());
+  EXPECT_TRUE(tokens_of({-1, 1 << 20}, 4).equal(likeliest));
+}
+
 TEST(Generate, LeavesModesAsTheyAre) {
   const auto model = decoder();
   model->train();
