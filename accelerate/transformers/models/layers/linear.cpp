@@ -63,9 +63,10 @@ template <int Rows, typename T>
 ACCELERATE_AVX2 void multiply_rows(const Matrices<T>& m, std::int64_t begin, std::int64_t end) {
   constexpr int kUnrolled = Rows * sizeof(T) <= sizeof(float) ? 4 : 2;
   constexpr std::int64_t kStep = kUnrolled * kLanes, kCacheLine = 64;
-  // Two pages: the processor's own prefetching ends with a page. Weights are read once, and need
-  // not displace what the outer caches hold: locality 0.
-  constexpr std::int64_t kAhead = 8192;
+  // In bytes, a page of fp32 and two of bf16: the fastest distances measured. The processor's own
+  // prefetching ends with a page. Weights are read once, and need not displace what the outer
+  // caches hold: locality 0.
+  constexpr std::int64_t kAhead = 16384 / sizeof(T);
   const std::int64_t whole = m.in / kStep * kStep;
   for (std::int64_t out = begin; out < end; ++out) {
     const T* weights = m.weight + out * m.in;
