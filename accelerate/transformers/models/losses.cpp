@@ -1,11 +1,26 @@
 #include "accelerate/transformers/models/losses.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mse_loss.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/transformers/models/layers/kernels/kernels.h"
 
 namespace accelerate::detail {
 
@@ -34,12 +49,123 @@ void check_count(const at::Tensor& logits, const at::Tensor& labels) {
                    c10::str(logits.sizes()) + ", 0 or 1 for each class");
 }
 
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// --- Operators for many classes: LibTorch writes the logarithms of all shares, and their gradients
+
+// Returns the sum of the losses, {}, and {N, 2}: the logarithm of each row's sum, in two parts.
+std::tuple<at::Tensor, at::Tensor> sum_losses(const at::Tensor& logits, const at::Tensor& labels,
+                                              std::int64_t ignored) {
+  const std::int64_t rows = logits.size(0), classes = logits.size(1);
+  at::Tensor sums = at::empty({rows, 2}, logits.options());
+  auto* const parts = sums.mutable_data_ptr<float>();
+  const auto* const values = logits.const_data_ptr<float>();
+  const auto* const label = labels.const_data_ptr<std::int64_t>();
+  std::vector<double> losses(static_cast<std::size_t>(rows));
+  at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (label[row] == ignored) continue;
+      const float* const of_row = values + row * classes;
+      const auto sum =
+          layer_kernels::loops().log_sum_exp({of_row, static_cast<layer_kernels::Size>(classes)});
+      parts[2 * row] = sum.largest;
+      parts[2 * row + 1] = sum.rest;
+      losses[row] = static_cast<double>(sum.largest) - of_row[label[row]] + sum.rest;
+    }
+  });
+  double total = 0;
+  for (const double loss : losses) total += loss;
+  return {at::scalar_tensor(total, logits.options()), sums};
+}
+
+at::Tensor sum_losses_backward(const at::Tensor& by, const at::Tensor& logits,
+                               const at::Tensor& labels, const at::Tensor& sums,
+                               std::int64_t ignored) {
+  const std::int64_t rows = logits.size(0), classes = logits.size(1);
+  at::Tensor gradient = at::empty_like(logits);
+  const auto* const parts = sums.const_data_ptr<float>();
+  const auto* const label = labels.const_data_ptr<std::int64_t>();
+  const auto* const values = logits.const_data_ptr<float>();
+  auto* const to = gradient.mutable_data_ptr<float>();
+  const float scale = *by.const_data_ptr<float>();
+  at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* const to_row = to + row * classes;
+      if (label[row] == ignored) {
+        std::fill_n(to_row, classes, 0.0F);
+        continue;
+      }
+      layer_kernels::loops().scaled_softmax(
+          {{values + row * classes, static_cast<layer_kernels::Size>(classes)},
+           {parts[2 * row], parts[2 * row + 1]},
+           scale,
+           to_row});
+      to_row[label[row]] -= scale;
+    }
+  });
+  return gradient;
+}
+
+TORCH_LIBRARY_FRAGMENT(accelerate, library) {
+  library.def("sum_losses(Tensor logits, Tensor labels, int ignored) -> (Tensor, Tensor)");
+  library.def(
+      "sum_losses_backward(Tensor by, Tensor logits, Tensor labels, Tensor sums, int ignored) -> "
+      "Tensor");
+}
+TORCH_LIBRARY_IMPL(accelerate, CPU, library) {
+  library.impl("sum_losses", sum_losses);
+  library.impl("sum_losses_backward", sum_losses_backward);
+}
+
+struct SumLosses : torch::autograd::Function<SumLosses> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& labels, std::int64_t ignored) {
+    static const auto kOperator = c10::Dispatcher::singleton()
+                                      .findSchemaOrThrow("accelerate::sum_losses", "")
+                                      .typed<decltype(sum_losses)>();
+    auto [loss, sums] = kOperator.call(logits, labels, ignored);
+    context->save_for_backward({logits, labels, sums});
+    context->saved_data["ignored"] = ignored;
+    return loss;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    static const auto kOperator = c10::Dispatcher::singleton()
+                                      .findSchemaOrThrow("accelerate::sum_losses_backward", "")
+                                      .typed<decltype(sum_losses_backward)>();
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &logits = saved[0], &labels = saved[1], &sums = saved[2];
+    const std::int64_t ignored = context->saved_data["ignored"].toInt();
+    if (!at::GradMode::is_enabled())
+      return {kOperator.call(gradients[0], logits, labels, sums, ignored), {}, {}};
+    const at::Tensor counts = labels.ne(ignored).unsqueeze(1);
+    const at::Tensor places = labels.unsqueeze(1).mul(counts);
+    const at::Tensor wanted = at::zeros_like(logits).scatter(1, places, 1);
+    return {(at::softmax(logits, 1) - wanted) * counts * gradients[0], {}, {}};
+  }
+};
+
+// Few classes are left to LibTorch.
+bool have_many_classes(const at::Tensor& logits) {
+  constexpr std::int64_t kMany = 1024;
+  return logits.device().is_cpu() && logits.scalar_type() == at::kFloat && logits.dim() == 2 &&
+         logits.size(1) >= kMany && logits.is_contiguous() && layer_kernels::are_vectorised();
+}
+
+}  // namespace
+
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                          const at::Tensor& num_items, std::int64_t ignored) {
   check_count(logits, labels);
   const at::Tensor targets = labels.to(logits.device(), at::kLong);
   check_labels(logits, targets, ignored);
   const bool is_sum = num_items.defined();
+  if (have_many_classes(logits)) {
+    const at::Tensor sum = SumLosses::apply(logits, targets.contiguous(), ignored);
+    return sum / (is_sum ? num_items.to(sum.device()) : targets.ne(ignored).sum());
+  }
   const at::Tensor loss = at::cross_entropy_loss(
       logits, targets, /*weight=*/{}, is_sum ? at::Reduction::Sum : at::Reduction::Mean, ignored);
   return is_sum ? loss / num_items.to(loss.device()) : loss;

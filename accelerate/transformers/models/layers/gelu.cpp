@@ -14,39 +14,27 @@
 namespace accelerate::detail {
 namespace {
 
-// f(input), or by · f'(input) where `by` is defined. Both are contiguous.
-at::Tensor gelu_elements(const at::Tensor& input, const at::Tensor& by) {
+at::Tensor compute_gelu_backward(const at::Tensor& given_by, const at::Tensor& input) {
   using namespace layer_kernels;
+  const at::Tensor by = given_by.contiguous();
   at::Tensor result = at::empty_like(input);
-  const auto loop = loops().gelu[input.scalar_type() == at::kFloat ? kFloat32 : kBFloat16];
+  const auto loop = loops().gelu_backward[input.scalar_type() == at::kFloat ? kFloat32 : kBFloat16];
   const auto bytes = static_cast<std::int64_t>(input.element_size());
-  const auto place = [](const void* data, std::int64_t offset) {
-    return static_cast<const char*>(data) + offset;
-  };
+  const auto* const from = static_cast<const char*>(input.const_data_ptr());
+  const auto* const gradient = static_cast<const char*>(by.const_data_ptr());
   auto* const to = static_cast<char*>(result.mutable_data_ptr());
   constexpr std::int64_t kGrain = 1 << 14;
   at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    loop({place(input.const_data_ptr(), begin * bytes),
-          by.defined() ? place(by.const_data_ptr(), begin * bytes) : nullptr, to + begin * bytes,
+    loop({from + begin * bytes, gradient + begin * bytes, to + begin * bytes,
           static_cast<Size>(end - begin)});
   });
   return result;
 }
 
-at::Tensor compute_gelu(const at::Tensor& input) {
-  return gelu_elements(input, {});
-}
-
-at::Tensor compute_gelu_backward(const at::Tensor& by, const at::Tensor& input) {
-  return gelu_elements(input, by.contiguous());
-}
-
 TORCH_LIBRARY_FRAGMENT(accelerate, library) {
-  library.def("gelu(Tensor input) -> Tensor");
   library.def("gelu_backward(Tensor by, Tensor input) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(accelerate, CPU, library) {
-  library.impl("gelu", compute_gelu);
   library.impl("gelu_backward", compute_gelu_backward);
 }
 
@@ -55,11 +43,8 @@ using torch::autograd::variable_list;
 
 struct Gelu : torch::autograd::Function<Gelu> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input) {
-    static const auto kOperator = c10::Dispatcher::singleton()
-                                      .findSchemaOrThrow("accelerate::gelu", "")
-                                      .typed<decltype(compute_gelu)>();
     context->save_for_backward({input});
-    return kOperator.call(input);
+    return at::gelu(input);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     static const auto kOperator = c10::Dispatcher::singleton()

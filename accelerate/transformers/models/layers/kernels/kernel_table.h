@@ -8,10 +8,9 @@ namespace accelerate::detail::layer_kernels {
 using Size = unsigned long;
 using Word = unsigned int;
 
-/// Elements of one type: to[i] = f(input[i]), or by[i] · f'(input[i]) where `by` is not null.
-struct Elements {
-  const void* input;
-  const void* by;
+/// to[i] = by[i] · the slope of GELU at input[i]
+struct GeluBackward {
+  const void *input, *by;
   void* to;
   Size count;
 };
@@ -47,6 +46,25 @@ struct NormOfSumBackward {
   Size rows, width;
 };
 
+/// A row of logits, fp32.
+struct Logits {
+  const float* values;
+  Size count;
+};
+
+/// The logarithm of a sum of exponentials: of the largest, and of the sum divided by the largest.
+struct LogSum {
+  float largest, rest;
+};
+
+/// to[i] = exp(logits[i] - sum) · by
+struct ScaledSoftmax {
+  Logits logits;
+  LogSum sum;
+  float by;
+  float* to;
+};
+
 /// The words of a round of the generator.
 inline constexpr Size kRound = 624;
 
@@ -56,10 +74,12 @@ enum ElementType { kFloat32, kBFloat16, kNumElementTypes };
 enum NormTypes { kBothFloat32, kBFloat16AndFloat32, kBothBFloat16, kNumNormTypes };
 
 struct KernelTable {
-  void (*gelu[kNumElementTypes])(const Elements&);
+  void (*gelu_backward[kNumElementTypes])(const GeluBackward&);
   void (*scale[kNumElementTypes])(const Scaling&);
   void (*norm_of_sum[kNumNormTypes])(const NormOfSum&);
   void (*norm_of_sum_backward[kNumNormTypes])(const NormOfSumBackward&);
+  LogSum (*log_sum_exp)(const Logits&);
+  void (*scaled_softmax)(const ScaledSoftmax&);
   /// Makes the `kRound` words after words[0 … kRound). Source: Matsumoto and Nishimura 1998, MT19937.
   void (*twist)(Word* words);
   /// Sets keep[i] to whether the number of 53 bits that words 2i and 2i + 1 make is below `limit`.

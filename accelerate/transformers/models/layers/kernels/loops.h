@@ -76,78 +76,83 @@ inline float sum_of(const Lanes& lanes) {
   return sums[0];
 }
 
-// --- GELU
+// --- Exponentials
 
-// exp(a) for -87 <= a <= 0, and NaN for NaN. Error: below 1 ulp.
-inline float exp_of(float a) {
-  constexpr float kLog2E = 1.44269504F, kHigh = 0.693359375F, kLow = -2.12194440e-4F;
-  constexpr float kRounding = 12582912.0F;  // 1.5 · 2^23: its sum with a small number is whole.
-  const float shifted = fused(a, kLog2E, kRounding);
-  const float n = shifted - kRounding;
-  const float r = fused(n, -kLow, fused(n, -kHigh, a));
-  float p = 1.9875691500e-4F;
-  p = fused(p, r, 1.3981999507e-3F);
-  p = fused(p, r, 8.3334519073e-3F);
-  p = fused(p, r, 4.1665795894e-2F);
-  p = fused(p, r, 1.6666665459e-1F);
-  p = fused(p, r, 5.0000001201e-1F);
-  p = fused(p, r * r, r) + 1.0F;
-  return __builtin_bit_cast(
-      float, __builtin_bit_cast(Word, p) + (__builtin_bit_cast(Word, shifted) << 23));
+// A polynomial by Horner's rule, the highest power first.
+template <typename... Rest>
+[[gnu::always_inline]] inline float polynomial(float x, float sum, float next, Rest... rest) {
+  sum = fused(sum, x, next);
+  if constexpr (sizeof...(rest) > 0) return polynomial(x, sum, rest...);
+  return sum;
 }
 
-// Φ(x), the distribution of the normal distribution, and the exponential in its density.
-struct Normal {
-  float distribution, exponential;
+// The least power of two, below which there is 0.
+constexpr float kLeastPower = -127.0F;
+constexpr float kRounding = 12582912.0F;  // 1.5 · 2^23: its sum with a small number is whole.
+
+// 2^(n + r) for a whole n from kLeastPower to 127, and |r| <= 1/2. `shifted` is n + kRounding.
+// Relative error: 9e-8, or 1e-4 if that is enough. The polynomials are minimax fits.
+template <bool kIsExact>
+[[gnu::always_inline]] inline float power_of_two(float shifted, float r) {
+  const Word one = 0x3F800000U;
+  const float scale = __builtin_bit_cast(float, (__builtin_bit_cast(Word, shifted) << 23) + one);
+  if constexpr (kIsExact)
+    return scale * polynomial(r, 0.001326472389F, 0.00967151287F, 0.05550733754F, 0.2402224208F,
+                              0.6931469776F, 1.0F);
+  return scale * polynomial(r, 0.05500890305F, 0.2422109679F, 0.6932829327F, 1.0F);
+}
+
+// exp(a) for a <= 0; NaN for NaN.
+[[gnu::always_inline]] inline float exp_of(float a) {
+  constexpr float kLog2E = 1.44269504F, kRestOfLog2E = 1.92596299e-8F, kSmallest = -88.0F;
+  const float clamped = kSmallest > a ? kSmallest : a;
+  const float shifted = fused(clamped, kLog2E, kRounding);
+  const float near = fused(clamped, kLog2E, kRounding - shifted);
+  return power_of_two<true>(shifted, fused(clamped, kRestOfLog2E, near));
+}
+
+// --- GELU: x · Φ(x)
+
+// Φ(-|x|), where Φ is the normal distribution, and exp(-x²/2).
+struct Tail {
+  float share, exponential;
 };
 
-// Φ(-t) is exp(-t²/2) times Mills' ratio, which is a smooth function of 1 / (1 + 0.31 t). So both
-// tails are accurate. The polynomial is a minimax fit by Remez' algorithm, relative error 9e-9.
-inline Normal normal_at(float x) {
-  constexpr float kSmallest = -87.0F;
-  const float square = x * x;
-  const float exponent = -0.5F * square;
-  const float lost = fused(x, x, -square);  // What rounding took from the square.
-  const float clamped = exponent < kSmallest ? kSmallest : exponent;
-  const float raw = exp_of(clamped);
-  const float exponential = exponent < kSmallest ? 0.0F : fused(raw, -0.5F * lost, raw);
-  const float magnitude = __builtin_fabsf(x);
-  const float step = 0.31F * (magnitude < 20.0F ? magnitude : 20.0F);
-  const float u = 1.0F / (1.0F + step), v = step * u;
-  float p = 0.01929450128F;
-  p = fused(p, v, -0.07848790316F);
-  p = fused(p, v, 0.09775554464F);
-  p = fused(p, v, -0.01403317564F);
-  p = fused(p, v, 0.008723507711F);
-  p = fused(p, v, -0.1306646431F);
-  p = fused(p, v, -0.01960981185F);
-  p = fused(p, v, 0.527599762F);
-  p = fused(p, v, -0.7869096447F);
-  p = fused(p, v, 0.5F);
-  const float tail = exponential * (p * u);
-  return {x < 0 ? tail : 1.0F - tail, exponential};
+// The share is the exponential times Mills' ratio, which is a smooth function of
+// u = 1 / (1 + c|x|): u times a polynomial in 1 - u. The
+// polynomials are minimax fits of relative error 3e-8, or 8e-6 if that is enough.
+template <bool kIsExact>
+[[gnu::always_inline]] inline Tail tail_at(float x) {
+  constexpr float kHalfLog2E = 0.72134752F, kFactor = kIsExact ? 0.35F : 0.3F;
+  const float given = x * (x * -kHalfLog2E);
+  const float power = kLeastPower > given ? kLeastPower : given;
+  const float shifted = power + kRounding;
+  const float exponential = power_of_two<kIsExact>(shifted, power - (shifted - kRounding));
+  const float u = 1.0F / fused(__builtin_fabsf(x), kFactor, 1.0F), v = 1.0F - u;
+  if constexpr (kIsExact) {
+    const float p = polynomial(v, -0.02912581619F, 0.08913451277F, -0.06392289086F, -0.0161705866F,
+                               -0.06414139849F, 0.1026341962F, 0.2610455748F, -0.6398320059F, 0.5F);
+    return {exponential * (p * u), exponential};
+  }
+  const float p = polynomial(v, 0.07750712699F, -0.1702669005F, -0.07564815277F, 0.6184296056F,
+                             -0.8299332103F, 0.5F);
+  return {exponential * (p * u), exponential};
 }
 
 template <typename Kind>
-void gelu(const Elements& work) {
+void gelu_backward(const GeluBackward& work) {
   constexpr float kDensity = 0.398942280401F;  // 1 / √(2π)
+  constexpr bool kIsExact = sizeof(typename Kind::Element) == sizeof(float);
   const auto* input = static_cast<const typename Kind::Element*>(work.input);
   const auto* by = static_cast<const typename Kind::Element*>(work.by);
   auto* to = static_cast<typename Kind::Element*>(work.to);
-  if (by == nullptr) {
+  const Size count = work.count;
 #pragma GCC ivdep
-    for (Size i = 0; i < work.count; ++i) {
-      const float x = Kind::load(input + i);
-      Kind::store(to + i, x * normal_at(x).distribution);
-    }
-    return;
-  }
-#pragma GCC ivdep
-  for (Size i = 0; i < work.count; ++i) {
+  for (Size i = 0; i < count; ++i) {
     const float x = Kind::load(input + i);
-    const Normal normal = normal_at(x);
-    const float slope = normal.distribution + x * (normal.exponential * kDensity);
-    Kind::store(to + i, Kind::load(by + i) * slope);
+    const Tail tail = tail_at<kIsExact>(x);
+    const float below = fused(-__builtin_fabsf(x) * kDensity, tail.exponential, tail.share);
+    Kind::store(to + i, Kind::load(by + i) * (x < 0 ? below : 1.0F - below));
   }
 }
 
@@ -188,13 +193,13 @@ void add_row(const NormOfSum& work, Size row) {
 }
 
 template <typename Kind>
-float mean_of(const typename Kind::Element* row, Size width) {
+float sum_of(const typename Kind::Element* row, Size width) {
   Lanes sums{};
   Size i = 0;
   for (; i + kLanes <= width; i += kLanes) sums += load_lanes(row + i);
   float sum = sum_of(sums);
   for (; i < width; ++i) sum += Kind::load(row + i);
-  return sum / static_cast<float>(width);
+  return sum;
 }
 
 template <typename Kind>
@@ -222,7 +227,7 @@ void norm_of_sum(const NormOfSum& work) {
     add_row<X, Sum>(work, row);
     const auto* sum = static_cast<const typename Sum::Element*>(work.sum) + row * width;
     auto* y = static_cast<typename Sum::Element*>(work.y) + row * width;
-    const float mean = mean_of<Sum>(sum, width);
+    const float mean = sum_of<Sum>(sum, width) / static_cast<float>(width);
     const float variance = variance_of<Sum>(sum, width, mean);
     const float rstd = 1.0F / __builtin_sqrtf(variance + work.epsilon);
     work.mean[row] = mean;
@@ -307,6 +312,51 @@ void norm_of_sum_backward(const NormOfSumBackward& work) {
   }
 }
 
+// --- Softmax
+
+inline float largest_of(const float* values, Size count) {
+  float most[kLanes];
+  for (Size j = 0; j < kLanes; ++j) most[j] = values[0];
+  Size i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (Size j = 0; j < kLanes; ++j) most[j] = most[j] > values[i + j] ? most[j] : values[i + j];
+  }
+  float largest = most[0];
+  for (Size j = 1; j < kLanes; ++j) largest = largest > most[j] ? largest : most[j];
+  for (; i < count; ++i) largest = largest > values[i] ? largest : values[i];
+  return largest;
+}
+
+// Reads the row from memory once: what comes second finds its part in the first-level cache. Adds
+// the parts up in fp64, so that a hundred thousand classes cost no precision.
+LogSum log_sum_exp(const Logits& logits) {
+  constexpr Size kPart = 2048;
+  float powers[kPart], largest = -__builtin_inff();
+  double sum = 0;
+  for (Size begin = 0; begin < logits.count; begin += kPart) {
+    const float* const part = logits.values + begin;
+    const Size count = logits.count - begin < kPart ? logits.count - begin : kPart;
+    const float most = largest_of(part, count);
+    if (most > largest) {
+      sum *= exp_of(largest - most);
+      largest = most;
+    }
+    if (most == -__builtin_inff()) continue;  // They add nothing, and less infinity is no number.
+    for (Size i = 0; i < count; ++i) powers[i] = exp_of(part[i] - largest);
+    sum += sum_of<Float>(powers, count);
+  }
+  return {largest, static_cast<float>(__builtin_log(sum))};
+}
+
+void scaled_softmax(const ScaledSoftmax& work) {
+  const float *values = work.logits.values, largest = work.sum.largest, rest = work.sum.rest;
+  float* const to = work.to;
+  const float by = work.by;
+  const Size count = work.logits.count;
+#pragma GCC ivdep
+  for (Size i = 0; i < count; ++i) to[i] = exp_of(values[i] - largest - rest) * by;
+}
+
 // --- Random numbers
 
 inline Word twisted(Word high, Word low, Word other) {
@@ -349,13 +399,15 @@ void compare(const Word* words, Size count, Size limit, bool* keep) {
 }
 
 constexpr KernelTable kTable{
-    .gelu = {gelu<Float>, gelu<BFloat16>},
+    .gelu_backward = {gelu_backward<Float>, gelu_backward<BFloat16>},
     .scale = {scale<Float>, scale<BFloat16>},
     .norm_of_sum = {norm_of_sum<Float, Float>, norm_of_sum<BFloat16, Float>,
                     norm_of_sum<BFloat16, BFloat16>},
     .norm_of_sum_backward = {norm_of_sum_backward<Float, Float>,
                              norm_of_sum_backward<BFloat16, Float>,
                              norm_of_sum_backward<BFloat16, BFloat16>},
+    .log_sum_exp = log_sum_exp,
+    .scaled_softmax = scaled_softmax,
     .twist = twist,
     .compare = compare};
 
