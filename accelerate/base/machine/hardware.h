@@ -8,27 +8,11 @@
 #if defined(__x86_64__)
 /// Compiles a function for AVX2 and FMA. Call it only where has_avx2() is true.
 #define ACCELERATE_AVX2 __attribute__((target("avx2,fma")))
-/// As ACCELERATE_AVX2, for widest_registers() == Registers::avx512.
-#define ACCELERATE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 #else
 #define ACCELERATE_AVX2
-#define ACCELERATE_AVX512
 #endif
 
 namespace accelerate::detail {
-
-/// The registers that a kernel uses: 4, 8 or 16 floats.
-enum class Registers { baseline, avx2, avx512 };
-
-[[nodiscard]] inline Registers widest_registers() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return Registers::avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Registers::avx2;
-#endif
-  return Registers::baseline;
-}
 
 [[nodiscard]] inline bool has_avx2() {
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-// Attention of packed sequences on a CPU: LibTorch's values and gradients, by every kind of registers.
+// Attention of packed sequences on a CPU: LibTorch's values and gradients, by the loops of each instruction set.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -15,11 +15,12 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "accelerate/transformers/models/layers/attention.h"
-#include "accelerate/transformers/models/layers/dropout.h"
+#include "accelerate/transformers/models/layers/kernels/kernels.h"
 #include "accelerate/transformers/models/layers/packed_attention.h"
 
 namespace accelerate::detail {
@@ -52,21 +53,14 @@ struct Case {
 };
 constexpr std::array kCases{Case{false, 0}, Case{true, 0}, Case{false, 0.3}, Case{true, 0.1}};
 
-PackedAttention spec_of(const Shape& shape, const Case& which, Registers registers) {
-  PackedAttention spec{
-      .scale = 0.4, .dropout = which.dropout, .is_causal = which.is_causal, .registers = registers};
-  for (std::int64_t begin = 0; const std::int64_t length : shape.lengths) {
-    spec.sequences.push_back({begin, length, begin, length});
-    begin += length;
+PackedAttention spec_of(const Shape& shape, const Case& which) {
+  PackedAttention spec{.scale = 0.4, .dropout = which.dropout, .is_causal = which.is_causal};
+  for (layer_kernels::Size begin = 0; const std::int64_t length : shape.lengths) {
+    const auto count = static_cast<layer_kernels::Size>(length);
+    spec.sequences.push_back({begin, count, begin, count});
+    begin += count;
   }
   return spec;
-}
-
-std::vector<Registers> kinds_of_registers() {
-  std::vector<Registers> kinds{Registers::baseline};
-  if (widest_registers() != Registers::baseline) kinds.push_back(Registers::avx2);
-  if (widest_registers() == Registers::avx512) kinds.push_back(Registers::avx512);
-  return kinds;
 }
 
 std::vector<at::Tensor> leaves_of(const Shape& shape, at::ScalarType type) {
@@ -83,16 +77,15 @@ at::Tensor composed(const std::vector<at::Tensor>& leaves, const PackedAttention
   const std::int64_t heads = leaves[0].size(1), times = heads / leaves[1].size(1);
   std::vector<at::Tensor> rows;
   std::int64_t weight = 0;
-  for (const SequencePlace& place : spec.sequences) {
-    const auto row = [&](int leaf, std::int64_t copies) {
-      return leaves[leaf]
-          .narrow(0, place.first_key, place.keys)
-          .transpose(0, 1)
-          .repeat_interleave(copies, 0);
+  for (const layer_kernels::SequencePlace& place : spec.sequences) {
+    const auto first = static_cast<std::int64_t>(place.first_key),
+               count = static_cast<std::int64_t>(place.keys);
+    const auto row = [&](std::size_t leaf, std::int64_t copies) {
+      return leaves[leaf].narrow(0, first, count).transpose(0, 1).repeat_interleave(copies, 0);
     };
     at::Tensor scores = at::matmul(row(0, 1), row(1, times).transpose(1, 2)) * spec.scale;
     if (spec.is_causal) {
-      const auto hidden = at::ones({place.keys, place.keys}, at::kBool).triu(1);
+      const auto hidden = at::ones({count, count}, at::kBool).triu(1);
       scores = scores.masked_fill(hidden, -INFINITY);
     }
     at::Tensor weights = scores.softmax(-1);
@@ -112,7 +105,12 @@ at::Tensor drawn(const Shape& shape, double dropout) {
   return dropout > 0 ? keep.bernoulli_(1 - dropout) : keep;
 }
 
-class PackedAttentionOf : public ::testing::TestWithParam<Registers> {};
+// By the loops of each instruction set that runs here.
+class PackedAttentionOf : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(layer_kernels::choose(GetParam())); }
+  void TearDown() override { layer_kernels::choose(layer_kernels::versions().back()); }
+};
 
 TEST_P(PackedAttentionOf, GivesLibTorchsValuesAndGradients) {
   for (const auto& [type, share] : {std::pair(at::kFloat, 4e-6), {at::kBFloat16, 1.0 / 128}}) {
@@ -123,7 +121,7 @@ TEST_P(PackedAttentionOf, GivesLibTorchsValuesAndGradients) {
         std::vector<at::Tensor> wide;
         for (const auto& leaf : leaves)
           wide.push_back(leaf.detach().to(at::kDouble).requires_grad_());
-        const PackedAttention spec = spec_of(shape, which, GetParam());
+        const PackedAttention spec = spec_of(shape, which);
         at::manual_seed(6);
         const at::Tensor ours = packed_attention(leaves[0], leaves[1], leaves[2], spec);
         const at::Tensor after = at::randn({3});
@@ -154,7 +152,7 @@ TEST_P(PackedAttentionOf, GivesTheSameBitsToAnyNumberOfThreads) {
     at::manual_seed(5);
     const auto leaves = leaves_of(shape, at::kFloat);
     const at::Tensor output =
-        packed_attention(leaves[0], leaves[1], leaves[2], spec_of(shape, {true, 0.2}, GetParam()));
+        packed_attention(leaves[0], leaves[1], leaves[2], spec_of(shape, {true, 0.2}));
     auto all = torch::autograd::grad({output.square().sum()}, leaves);
     at::set_num_threads(before);
     all.push_back(output);
@@ -174,26 +172,21 @@ TEST_P(PackedAttentionOf, TreatsSpecialValuesAsLibTorch) {
   query[2].fill_(1e30);
   query[3].fill_(-0.0);
   query[4].fill_(1e-40);
-  const PackedAttention spec = spec_of(shape, {false, 0}, GetParam());
+  const PackedAttention spec = spec_of(shape, {false, 0});
   const at::Tensor ours = packed_attention(query, key, value, spec),
                    theirs = composed({query, key, value}, spec, drawn(shape, 0));
   EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-6, /*equal_nan=*/true)) << ours << theirs;
 }
 
-std::string name_of(const ::testing::TestParamInfo<Registers>& kind) {
-  if (kind.param == Registers::avx512) return "avx512";
-  return kind.param == Registers::avx2 ? "avx2" : "baseline";
-}
-
-INSTANTIATE_TEST_SUITE_P(Kinds, PackedAttentionOf, ::testing::ValuesIn(kinds_of_registers()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Loops, PackedAttentionOf, ::testing::ValuesIn(layer_kernels::versions()),
+                         [](const auto& version) { return std::string(version.param); });
 
 TEST(PackedAttention, HasASecondDerivative) {
   for (const Case& which : kCases) {
     at::manual_seed(4);
     const Shape shape{{5, 2}, 4, 2, 3};
     const auto leaves = leaves_of(shape, at::kFloat);
-    const PackedAttention spec = spec_of(shape, which, widest_registers());
+    const PackedAttention spec = spec_of(shape, which);
     const auto second = [&](bool ours) {
       at::manual_seed(9);
       const at::Tensor output = ours ? packed_attention(leaves[0], leaves[1], leaves[2], spec)
@@ -213,8 +206,7 @@ TEST(PackedAttention, GivesTheGradientsThatAreWanted) {
     at::manual_seed(4);
     const auto leaves = leaves_of(shape, at::kFloat);
     for (std::size_t i = 0; i < 3; ++i) leaves[i].set_requires_grad(wanted[i]);
-    packed_attention(leaves[0], leaves[1], leaves[2],
-                     spec_of(shape, {false, 0.3}, widest_registers()))
+    packed_attention(leaves[0], leaves[1], leaves[2], spec_of(shape, {false, 0.3}))
         .square()
         .sum()
         .backward();
@@ -236,7 +228,7 @@ TEST(PackedAttention, GivesTheGradientsThatAreWanted) {
 TEST(PackedAttention, ReadsTensorsInAnyLayout) {
   const Shape shape{{7, 3}, 2, 2, 8};
   const at::Tensor all = at::randn({10, 3, 2, 8});
-  const PackedAttention spec = spec_of(shape, {true, 0}, widest_registers());
+  const PackedAttention spec = spec_of(shape, {true, 0});
   const auto part = [&](int i) { return all.select(1, i); };
   const auto apart = [](const at::Tensor& x) {
     return x.transpose(1, 2).contiguous().transpose(1, 2);

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "accelerate/transformers/models/layers/dropout.h"
+#include "accelerate/transformers/models/layers/kernels/kernels.h"
 
 namespace accelerate::detail {
 namespace {
@@ -27,32 +28,41 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+using layer_kernels::HeadRows;
+using layer_kernels::SequencePlace;
+using layer_kernels::Size;
+
 at::Tensor with_dense_heads(const at::Tensor& tensor) {
   return tensor.stride(2) == 1 || tensor.size(2) == 1 ? tensor : tensor.contiguous();
 }
 
-template <typename T>
-HeadRows<const T> rows_in(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<T>(), tensor.stride(0), tensor.stride(1)};
+Size size_of(std::int64_t size) {
+  return static_cast<Size>(size);
 }
-template <typename T>
-HeadRows<T> rows_for(const at::Tensor& tensor) {
-  return {tensor.mutable_data_ptr<T>(), tensor.stride(0), tensor.stride(1)};
+
+HeadRows<const void*> rows_in(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr(), size_of(tensor.stride(0)), size_of(tensor.stride(1))};
+}
+HeadRows<void*> rows_for(const at::Tensor& tensor) {
+  return {tensor.mutable_data_ptr(), size_of(tensor.stride(0)), size_of(tensor.stride(1))};
+}
+
+layer_kernels::ElementType element_type_of(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat ? layer_kernels::kFloat32 : layer_kernels::kBFloat16;
 }
 
 // Calls `work(sequence, head, scratch)` for each sequence and each of `heads` heads. A thread gets
 // some heads of all sequences, so that long sequences are shared.
 template <typename Work>
-void for_each_head(const PackedAttention& spec, std::int64_t heads, std::int64_t dim,
-                   const Work& work) {
-  std::int64_t scratch = 0;
+void for_each_head(const PackedAttention& spec, std::int64_t heads, Size dim, const Work& work) {
+  Size scratch = 0;
   for (const SequencePlace& place : spec.sequences)
-    scratch = std::max(scratch, attention_scratch(place, dim));
+    scratch = std::max(scratch, layer_kernels::loops().attention_scratch(place, dim));
   const auto count = static_cast<std::int64_t>(spec.sequences.size());
   at::parallel_for(0, heads * count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const auto memory = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(scratch));
+    const auto memory = std::make_unique_for_overwrite<float[]>(scratch);
     for (std::int64_t i = begin; i < end; ++i)
-      work(spec.sequences[static_cast<std::size_t>(i % count)], i / count, memory.get());
+      work(spec.sequences[static_cast<std::size_t>(i % count)], size_of(i / count), memory.get());
   });
 }
 
@@ -60,57 +70,64 @@ struct Tensors {
   at::Tensor query, key, value, keep, log_sums;
 };
 
-template <typename T>
-AttentionOperands<T> operands_of(const Tensors& tensors, const PackedAttention& spec) {
+layer_kernels::Attention work_of(const Tensors& tensors, const PackedAttention& spec) {
   const auto& [query, key, value, keep, log_sums] = tensors;
-  return {.query = rows_in<T>(query),
-          .key = rows_in<T>(key),
-          .value = rows_in<T>(value),
-          .heads = query.size(1),
-          .heads_of_a_key = query.size(1) / std::max<std::int64_t>(1, key.size(1)),
-          .dim = query.size(2),
-          .scale = static_cast<float>(spec.scale),
-          .is_causal = spec.is_causal,
-          .keep = keep.defined() ? keep.const_data_ptr<bool>() : nullptr,
-          .factor = static_cast<float>(1 / (1 - spec.dropout)),
-          .log_sums = log_sums.mutable_data_ptr<float>()};
+  layer_kernels::Attention work{};
+  work.query = rows_in(query);
+  work.key = rows_in(key);
+  work.value = rows_in(value);
+  work.heads = size_of(query.size(1));
+  work.heads_of_a_key = size_of(query.size(1) / std::max<std::int64_t>(1, key.size(1)));
+  work.dim = size_of(query.size(2));
+  work.scale = static_cast<float>(spec.scale);
+  work.is_causal = spec.is_causal;
+  work.keep = keep.defined() ? keep.const_data_ptr<bool>() : nullptr;
+  work.factor = static_cast<float>(1 / (1 - spec.dropout));
+  work.log_sums = log_sums.mutable_data_ptr<float>();
+  return work;
 }
 
-template <typename T>
 at::Tensor output_of(const Tensors& tensors, const PackedAttention& spec) {
-  const at::Tensor output = at::empty(tensors.query.sizes(), tensors.query.options());
-  auto operands = operands_of<T>(tensors, spec);
-  operands.output = rows_for<T>(output);
-  for_each_head(spec, operands.heads, operands.dim,
-                [&](const auto& place, auto head, float* scratch) {
-                  attend_forward(operands, place, head, scratch, spec.registers);
-                });
+  const at::Tensor& query = tensors.query;
+  at::Tensor output = at::empty(query.sizes(), query.options());
+  layer_kernels::Attention work = work_of(tensors, spec);
+  work.output = rows_for(output);
+  const auto attend = layer_kernels::loops().attend[element_type_of(query)];
+  for_each_head(spec, query.size(1), work.dim, [&](const auto& place, Size head, float* scratch) {
+    attend(work, place, head, scratch);
+  });
   return output;
 }
 
-template <typename T>
 variable_list gradients_of(const Tensors& tensors, const PackedAttention& spec,
                            const at::Tensor& by) {
   // Keys of sequences that nothing asks have no gradient.
   const auto zeros = [](const at::Tensor& like) { return at::zeros(like.sizes(), like.options()); };
-  const variable_list gradients{at::empty(tensors.query.sizes(), tensors.query.options()),
-                                zeros(tensors.key), zeros(tensors.value)};
-  auto operands = operands_of<T>(tensors, spec);
-  operands.by = rows_in<T>(by);
-  operands.query_gradient = rows_for<T>(gradients[0]);
-  operands.key_gradient = rows_for<T>(gradients[1]);
-  operands.value_gradient = rows_for<T>(gradients[2]);
-  for_each_head(spec, tensors.key.size(1), operands.dim,
-                [&](const auto& place, auto head, float* scratch) {
-                  attend_backward(operands, place, head, scratch, spec.registers);
+  variable_list gradients{at::empty(tensors.query.sizes(), tensors.query.options()),
+                          zeros(tensors.key), zeros(tensors.value)};
+  layer_kernels::Attention work = work_of(tensors, spec);
+  work.by = rows_in(by);
+  work.query_gradient = rows_for(gradients[0]);
+  work.key_gradient = rows_for(gradients[1]);
+  work.value_gradient = rows_for(gradients[2]);
+  const auto attend_backward = layer_kernels::loops().attend_backward[element_type_of(by)];
+  for_each_head(spec, tensors.key.size(1), work.dim,
+                [&](const auto& place, Size head, float* scratch) {
+                  attend_backward(work, place, head, scratch);
                 });
   return gradients;
 }
 
-// {tokens, heads, dim} → {heads · times, tokens, dim} of a sequence, a head's copies together.
-at::Tensor heads_of(const at::Tensor& tensor, std::int64_t first, std::int64_t count,
-                    std::int64_t times) {
-  return tensor.narrow(0, first, count).transpose(0, 1).repeat_interleave(times, 0);
+struct TokenRange {
+  Size first, count;
+};
+
+// {tokens, heads, dim} → {heads · times, count, dim}, a head's copies together.
+at::Tensor heads_of(const at::Tensor& tensor, const TokenRange& range, std::int64_t times) {
+  return tensor
+      .narrow(0, static_cast<std::int64_t>(range.first), static_cast<std::int64_t>(range.count))
+      .transpose(0, 1)
+      .repeat_interleave(times, 0);
 }
 
 // The gradients as functions that have gradients themselves: by LibTorch's operators.
@@ -120,23 +137,23 @@ variable_list differentiable_gradients(const Tensors& tensors, const PackedAtten
   const std::int64_t heads = query.size(1), times = heads / key.size(1);
   std::vector<at::Tensor> outputs;
   for (const SequencePlace& place : spec.sequences) {
-    const at::Tensor queries = heads_of(query, place.first_query, place.queries, 1);
+    const TokenRange asking{place.first_query, place.queries}, asked{place.first_key, place.keys};
     at::Tensor scores =
-        at::matmul(queries, heads_of(key, place.first_key, place.keys, times).transpose(1, 2)) *
+        at::matmul(heads_of(query, asking, 1), heads_of(key, asked, times).transpose(1, 2)) *
         spec.scale;
     if (spec.is_causal) {
       const at::Tensor hidden =
-          at::ones({place.queries, place.keys}, query.options().dtype(at::kBool)).triu(1);
+          at::ones(scores.sizes().slice(1), query.options().dtype(at::kBool)).triu(1);
       scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
     }
     at::Tensor weights = at::softmax(scores, -1);
     if (keep.defined()) {
       const at::Tensor kept =
-          keep.narrow(0, place.first_weight, weights.numel()).view(weights.sizes());
+          keep.narrow(0, static_cast<std::int64_t>(place.first_weight), weights.numel())
+              .view(weights.sizes());
       weights = weights * kept / (1 - spec.dropout);
     }
-    outputs.push_back(
-        at::matmul(weights, heads_of(value, place.first_key, place.keys, times)).transpose(0, 1));
+    outputs.push_back(at::matmul(weights, heads_of(value, asked, times)).transpose(0, 1));
   }
   return torch::autograd::grad({at::cat(outputs)}, {query, key, value}, {by},
                                /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
@@ -153,22 +170,23 @@ struct PackedAttend : torch::autograd::Function<PackedAttend> {
                             const PackedAttention& given) {
     RECORD_FUNCTION("accelerate::packed_attention", c10::ArrayRef<c10::IValue>());
     PackedAttention spec = given;
-    std::int64_t weights = 0;
+    Size weights = 0;
     for (SequencePlace& place : spec.sequences) {
       place.first_weight = weights;
-      weights += query.size(1) * place.queries * place.keys;
+      weights += size_of(query.size(1)) * place.queries * place.keys;
     }
+    const auto empty = [&](at::IntArrayRef sizes, at::ScalarType type) {
+      return at::empty(sizes, query.options().dtype(type));
+    };
     const at::Tensor keep =
-        spec.dropout > 0 ? bernoulli_mask(at::empty({weights}, query.options().dtype(at::kBool)),
+        spec.dropout > 0 ? bernoulli_mask(empty({static_cast<std::int64_t>(weights)}, at::kBool),
                                           1 - spec.dropout)
                          : at::Tensor();
-    const Tensors tensors{
-        with_dense_heads(query), with_dense_heads(key), with_dense_heads(value), keep,
-        at::empty({query.size(0), query.size(1)}, query.options().dtype(at::kFloat))};
+    const Tensors tensors{with_dense_heads(query), with_dense_heads(key), with_dense_heads(value),
+                          keep, empty({query.size(0), query.size(1)}, at::kFloat)};
     context->save_for_backward({query, key, value, keep, tensors.log_sums});
     context->saved_data["spec"] = c10::IValue::make_capsule(c10::make_intrusive<SavedSpec>(spec));
-    return query.scalar_type() == at::kFloat ? output_of<float>(tensors, spec)
-                                             : output_of<c10::BFloat16>(tensors, spec);
+    return output_of(tensors, spec);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     RECORD_FUNCTION("accelerate::packed_attention_backward", c10::ArrayRef<c10::IValue>());
@@ -182,9 +200,7 @@ struct PackedAttend : torch::autograd::Function<PackedAttend> {
     } else {
       const Tensors tensors{with_dense_heads(saved[0]), with_dense_heads(saved[1]),
                             with_dense_heads(saved[2]), saved[3], saved[4]};
-      const at::Tensor by = with_dense_heads(gradients[0]);
-      found = by.scalar_type() == at::kFloat ? gradients_of<float>(tensors, spec, by)
-                                             : gradients_of<c10::BFloat16>(tensors, spec, by);
+      found = gradients_of(tensors, spec, with_dense_heads(gradients[0]));
     }
     found.emplace_back();
     return found;

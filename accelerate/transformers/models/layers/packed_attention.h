@@ -5,17 +5,17 @@
 
 #include <vector>
 
-#include "accelerate/transformers/models/layers/packed_attention_kernels.h"
+#include "accelerate/transformers/models/layers/kernels/kernel_table.h"
 
 namespace accelerate::detail {
 
 /// What packed_attention() takes besides its tensors.
 struct PackedAttention {
-  std::vector<SequencePlace> sequences = {};  ///< `first_weight` is found by packed_attention().
-  double scale = 1;                           ///< The factor of scores.
-  double dropout = 0;                         ///< The share of weights that is dropped, below 1.
-  bool is_causal = false;                     ///< Only for as many queries as keys.
-  Registers registers = widest_registers();
+  /// packed_attention() finds `first_weight`.
+  std::vector<layer_kernels::SequencePlace> sequences = {};
+  double scale = 1;        ///< The factor of scores.
+  double dropout = 0;      ///< The share of weights that is dropped, below 1.
+  bool is_causal = false;  ///< Only for as many queries as keys.
 };
 
 /// Whether packed_attention() computes these tensors: fp32 or bf16 on a CPU, all of one dtype, not

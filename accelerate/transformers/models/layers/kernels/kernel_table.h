@@ -65,6 +65,34 @@ struct ScaledSoftmax {
   float* to;
 };
 
+/// Values of tokens, {tokens, heads, dim}; the values of a token's head lie side by side.
+template <typename Pointer>
+struct HeadRows {
+  Pointer data;
+  Size token, head;  ///< Strides, in elements.
+};
+
+/// Where a sequence's queries and keys lie among the tokens.
+struct SequencePlace {
+  Size first_query, queries, first_key, keys;
+  Size first_weight = 0;  ///< In `keep` of Attention.
+};
+
+/// softmax(query · keyᵀ · scale) · value, its weights dropped. Everything is computed in fp32.
+struct Attention {
+  HeadRows<const void*> query, key, value;
+  Size heads, heads_of_a_key, dim;
+  float scale;
+  bool is_causal;  ///< Only for as many queries as keys.
+  const bool*
+      keep;         ///< {heads, queries, keys} from first_weight on, sequence by sequence; or null.
+  float factor;     ///< Of weights that are kept.
+  float* log_sums;  ///< {queries, heads}: log Σ exp(scores); attend() writes it.
+  HeadRows<void*> output;  ///< attend() writes it.
+  HeadRows<const void*> by;
+  HeadRows<void*> query_gradient, key_gradient, value_gradient;  ///< For attend_backward().
+};
+
 /// The words of a round of the generator.
 inline constexpr Size kRound = 624;
 
@@ -80,6 +108,13 @@ struct KernelTable {
   void (*norm_of_sum_backward[kNumNormTypes])(const NormOfSumBackward&);
   LogSum (*log_sum_exp)(const Logits&);
   void (*scaled_softmax)(const ScaledSoftmax&);
+  /// The number of floats that attend() and attend_backward() work in, for one sequence.
+  Size (*attention_scratch)(const SequencePlace&, Size dim);
+  /// The output of a head of queries.
+  void (*attend[kNumElementTypes])(const Attention&, const SequencePlace&, Size head, float*);
+  /// The gradients of a head of keys and values, and of the heads of queries that read it.
+  void (*attend_backward[kNumElementTypes])(const Attention&, const SequencePlace&, Size head,
+                                            float*);
   /// Makes the `kRound` words after words[0 … kRound). Source: Matsumoto and Nishimura 1998, MT19937.
   void (*twist)(Word* words);
   /// Sets keep[i] to whether the number of 53 bits that words 2i and 2i + 1 make is below `limit`.
