@@ -9,9 +9,12 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/checkpoint/accumulation_window.h"
 #include "accelerate/checkpoint/codecs.h"
 #include "accelerate/checkpoint/object_parts.h"
+#include "accelerate/tensor/compat/matrix_products.h"
 
 namespace accelerate {
 namespace {
@@ -48,6 +51,20 @@ std::vector<NamedShard> shards_by_parameter_name(const TrainingState& training) 
   return shards;
 }
 
+// A training that continues where another library multiplies fp32 matrices gives other bits. `saved`:
+// the library of the checkpoint; null in older checkpoints.
+void warn_of_another_library(const StateDict* saved) {
+  const std::string here = compat::to_string(compat::matrix_library());
+  if (saved == nullptr || !saved->holds<std::string>() || saved->to<std::string>() == here) return;
+  const std::string there = detail::untrusted_line(saved->to<std::string>());
+  get_logger("accelerate.accelerator")
+      .warning("the checkpoint was saved where " + there + " multiplies fp32 matrices; here " +
+               here +
+               " does. Last digits will differ from a training that was not interrupted. To avoid "
+               "that, set ACCELERATE_CPU_MATMUL=" +
+               there);
+}
+
 // Otherwise slices of different steps would be saved as one state.
 void require_equal_updates(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   for (const auto& model : models) model->parallel().saved->require_equal_updates();
@@ -67,11 +84,14 @@ StatePart Accelerator::Impl::progress_part() {
           .every_rank = false,
           .state_dict = [this]() -> StateDict {
             return {{"step", gradient_state->step()},
-                    {"iteration", checkpointing.next_iteration()}};
+                    {"iteration", checkpointing.next_iteration()},
+                    {"matrix_library", compat::to_string(compat::matrix_library())}};
           },
           .check = [this](const StateDict& saved) -> CheckedState {
             const auto step = count_of(saved.at("step"), "step");
             const auto next = count_if_any(saved.find("iteration"), "iteration");
+            if (state.device().is_cpu() && state.is_main_process())
+              warn_of_another_library(saved.find("matrix_library"));
             return {[this, step, next] { load_progress(step, next); }};
           }};
 }

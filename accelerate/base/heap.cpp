@@ -1,5 +1,6 @@
 #include "accelerate/base/heap.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -48,14 +49,20 @@ struct Block {
 
 struct Blocks {
   std::mutex mutex;
-  std::unordered_map<void*, std::size_t> taken;
+  std::unordered_map<const void*, std::size_t> taken;
   std::vector<Block> kept;  // The oldest first.
   std::size_t kept_bytes = 0, times_mapped = 0;
 };
 
-// Never destroyed: tensors may be freed while the process ends.
+// Never destroyed: tensors may be freed while the process ends. A process that forks does so while
+// no other thread changes the blocks, so the child can use them.
 Blocks& all() {
-  static auto* const blocks = new Blocks;
+  static auto* const blocks = [] {
+    auto* const made = new Blocks;
+    pthread_atfork([] { all().mutex.lock(); }, [] { all().mutex.unlock(); },
+                   [] { all().mutex.unlock(); });
+    return made;
+  }();
   return *blocks;
 }
 
@@ -105,6 +112,10 @@ void* take(std::size_t bytes) {
   Block block = kept_block(blocks, bytes);
   if (block.address == nullptr) {
     block = {map(bytes), bytes};
+    if (block.address == nullptr) {
+      while (!blocks.kept.empty()) unmap_oldest(blocks);
+      block.address = map(bytes);
+    }
     if (block.address == nullptr) return nullptr;
     ++blocks.times_mapped;
   }
@@ -112,19 +123,23 @@ void* take(std::size_t bytes) {
   return block.address;
 }
 
-bool give_back(void* block) {
+bool owns(const void* block) {
   if (reinterpret_cast<std::uintptr_t>(block) % kHugePage != 0) return false;
   Blocks& blocks = all();
   const std::lock_guard lock(blocks.mutex);
+  return blocks.taken.contains(block);
+}
+
+void give_back(void* block) {
+  Blocks& blocks = all();
+  const std::lock_guard lock(blocks.mutex);
   const auto taken = blocks.taken.find(block);
-  if (taken == blocks.taken.end()) return false;
   const std::size_t bytes = taken->second;
   blocks.taken.erase(taken);
   madvise(block, bytes, MADV_FREE);
   blocks.kept.push_back({block, bytes});
   blocks.kept_bytes += bytes;
   while (blocks.kept_bytes > kMostKept) unmap_oldest(blocks);
-  return true;
 }
 
 std::size_t times_mapped() {

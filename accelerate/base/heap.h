@@ -18,17 +18,20 @@ bool keep_freed_memory();
 /// vocabulary. Lies in huge pages where the system gives them. All functions are thread-safe.
 namespace large_blocks {
 
-inline constexpr std::size_t kLeast = (std::size_t{32} << 20) + 1;  ///< Smaller blocks are glibc's.
+/// Smaller blocks are glibc's: with its header and the alignment, they stay below 32 MiB.
+inline constexpr std::size_t kLeast = (std::size_t{32} << 20) - 4096;
 
 /// Returns `bytes` bytes, at an address that is a multiple of 2 MiB. Takes the smallest block that
 /// is kept and large enough, unless a quarter of it would lie idle. The bytes are arbitrary. Null if
-/// the system has no memory.
+/// the system has no memory, even after all kept blocks were returned.
 [[nodiscard]] void* take(std::size_t bytes);
 
-/// Keeps the block of take() for the next one; of all kept blocks at most 512 MiB, and those the
-/// system may take back when memory is short. Returns false, and does nothing, if `block` is not
-/// from take().
-bool give_back(void* block);
+/// Whether `block` is one that take() gave, and that was not given back.
+[[nodiscard]] bool owns(const void* block);
+
+/// Keeps a block of take() for the next one; of all kept blocks at most 512 MiB. The system may
+/// take their pages back when memory is short.
+void give_back(void* block);
 
 /// How often take() asked the system for memory.
 [[nodiscard]] std::size_t times_mapped();

@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -62,11 +63,14 @@ inline double seconds_alone(const Products& products) {
   const torch::NoGradGuard no_grad;
   double seconds = 0;
   for (const auto& [product, count] : products) {
-    const auto options = at::TensorOptions(product.type);
-    const at::Tensor left = at::empty_strided(product.left, product.left_strides, options),
-                     right = at::empty_strided(product.right, product.right_strides, options);
-    left.normal_();
-    right.normal_();
+    const auto random = [&](at::IntArrayRef sizes, at::IntArrayRef strides) {
+      const auto options = at::TensorOptions(product.type);
+      const bool is_expanded = std::ranges::count(strides, 0) > 0;
+      return (is_expanded ? at::empty(sizes, options) : at::empty_strided(sizes, strides, options))
+          .normal_();
+    };
+    const at::Tensor left = random(product.left, product.left_strides),
+                     right = random(product.right, product.right_strides);
     const auto once = [&] { return left.dim() == 2 ? at::mm(left, right) : at::bmm(left, right); };
     once();
     constexpr double kLongEnough = 0.005;

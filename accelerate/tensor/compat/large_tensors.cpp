@@ -31,7 +31,7 @@ class LargeTensors final : public c10::Allocator {
     large_blocks::give_back(block);
   }
   static void free_any(void* block) {
-    if (large_blocks::give_back(block)) return c10::profiledCPUMemoryReporter().Delete(block);
+    if (large_blocks::owns(block)) return free_large(block);
     c10::GetDefaultCPUAllocator()->raw_deleter()(block);
   }
 };

@@ -64,10 +64,15 @@ at::Tensor empty_product(const at::Tensor& left, const at::Tensor& right) {
   return at::detail::empty_cpu(shape, left.options());
 }
 
+// Gives a thread that is new to LibTorch its number of threads.
+void set_threads() {
+  (void)at::get_num_threads();
+}
+
 // Writes alpha * left x right + beta * result to `result`.
 void multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor& result, float beta,
               float alpha) {
-  (void)at::get_num_threads();  // Gives a thread that is new to LibTorch its number of threads.
+  set_threads();
   at::native::mkldnn_matmul(left, right, result, beta, alpha);
 }
 
@@ -107,9 +112,15 @@ using Linear = at::Tensor(const at::Tensor& input, const at::Tensor& weight,
 
 // LibTorch's operator that has oneDNN add the bias within the product; null if there is none.
 const c10::TypedOperatorHandle<Linear>* linear_operator() {
-  static const auto found = [] {
+  using Found = std::optional<c10::TypedOperatorHandle<Linear>>;
+  static const Found found = []() -> Found {
     const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-    return schema ? std::optional(schema->typed<Linear>()) : std::nullopt;
+    if (!schema) return std::nullopt;
+    try {
+      return schema->typed<Linear>();
+    } catch (const c10::Error&) {  // A LibTorch whose operator has other arguments.
+      return std::nullopt;
+    }
   }();
   return found ? &*found : nullptr;
 }
@@ -126,9 +137,11 @@ bool is_linear(const at::Tensor& bias, const at::Tensor& left, const at::Tensor&
 
 at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tensor& right,
                  const at::Scalar& beta, const at::Scalar& alpha) {
-  if (is_linear(added, left, right, beta, alpha))
+  if (is_linear(added, left, right, beta, alpha)) {
+    set_threads();
     return linear_operator()->call(left, right.t(), added, /*after=*/"none",
                                    c10::List<std::optional<at::Scalar>>(), /*algorithm=*/"");
+  }
   if (!is_sum_for_onednn(added, left, right, 2, beta, alpha))
     return at::cpu::addmm(added, left, right, beta, alpha);
   return product_and_sum(added, left, right, beta, alpha);

@@ -148,10 +148,11 @@ struct SumLosses : torch::autograd::Function<SumLosses> {
 };
 
 // Few classes are left to LibTorch.
-bool have_many_classes(const at::Tensor& logits) {
+bool have_many_classes(const at::Tensor& logits, const at::Tensor& targets) {
   constexpr std::int64_t kMany = 1024;
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat && logits.dim() == 2 &&
-         logits.size(1) >= kMany && logits.is_contiguous() && layer_kernels::are_vectorised();
+         targets.dim() == 1 && logits.size(1) >= kMany && logits.is_contiguous() &&
+         layer_kernels::are_vectorised();
 }
 
 }  // namespace
@@ -162,7 +163,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
   const at::Tensor targets = labels.to(logits.device(), at::kLong);
   check_labels(logits, targets, ignored);
   const bool is_sum = num_items.defined();
-  if (have_many_classes(logits)) {
+  if (have_many_classes(logits, targets)) {
     const at::Tensor sum = SumLosses::apply(logits, targets.contiguous(), ignored);
     return sum / (is_sum ? num_items.to(sum.device()) : targets.ne(ignored).sum());
   }

@@ -16,6 +16,7 @@
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/formats/manifest.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -264,6 +265,26 @@ TEST_F(DamagedState, WithNumbersOutOfRangeIsRefusedByNameAndNothingChanges) {
     EXPECT_TRUE(everything() == before) << to;
     restore(file);
   }
+}
+
+// Bits would differ silently.
+TEST_F(DamagedState, FromAnotherMatrixLibraryIsLoadedWithAWarning) {
+  const std::string here = R"("matrix_library": "mkl")", there = R"("matrix_library": "onednn")";
+  std::string bytes = saved_.at("accelerator.json");
+  const auto place = bytes.find(here);
+  ASSERT_NE(place, std::string::npos) << bytes;
+  const auto said = [&] {
+    const testing::LogCapture log;
+    EXPECT_EQ(load(), "");
+    const auto lines = log.lines();
+    return std::ranges::any_of(lines, [](const std::string& line) {
+      return line.find("saved where onednn multiplies fp32 matrices; here mkl does") !=
+             std::string::npos;
+    });
+  };
+  EXPECT_FALSE(said());
+  forge_resized("accelerator.json", bytes.replace(place, here.size(), there));
+  EXPECT_TRUE(said());
 }
 
 // LibTorch's own exception is nested in ours.

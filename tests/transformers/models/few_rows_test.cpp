@@ -15,6 +15,7 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -197,15 +198,14 @@ TEST(FewRows, AreForInferenceInOneTypeOnACpu) {
 TEST(FewRows, AreRotatedAsByOperators) {
   at::manual_seed(5);
   for (const auto type : kTypes) {
-    for (const std::int64_t rows : {1, 3}) {
-      for (const std::int64_t positions : {std::int64_t{1}, rows}) {
-        const at::Tensor heads = at::randn({rows, 2, 3, 70}).to(type) * 100,
-                         angles = at::randn({positions, 2, 1, 70}) * 3;
-        const detail::Rotary::Angles both{angles.cos().to(type), angles.sin().to(type)};
-        const at::Tensor want = detail::rotate(heads, both);
-        const c10::InferenceMode inference;
-        EXPECT_TRUE(at::equal(detail::rotate(heads, both), want)) << type << " " << positions;
-      }
+    for (const auto& [rows, tokens, positions] :
+         {std::array<std::int64_t, 3>{1, 2, 1}, {3, 2, 3}, {3, 2, 1}, {3, 1, 1}, {1, 1, 1}}) {
+      const at::Tensor heads = at::randn({rows, tokens, 3, 70}).to(type) * 100,
+                       angles = at::randn({positions, tokens, 1, 70}) * 3;
+      const detail::Rotary::Angles both{angles.cos().to(type), angles.sin().to(type)};
+      const at::Tensor want = detail::rotate(heads, both);
+      const c10::InferenceMode inference;
+      EXPECT_TRUE(at::equal(detail::rotate(heads, both), want)) << type << " " << positions;
     }
   }
 }

@@ -189,8 +189,10 @@ TEST(PackedAttention, HasASecondDerivative) {
     const PackedAttention spec = spec_of(shape, which);
     const auto second = [&](bool ours) {
       at::manual_seed(9);
-      const at::Tensor output = ours ? packed_attention(leaves[0], leaves[1], leaves[2], spec)
-                                     : composed(leaves, spec, drawn(shape, which.dropout));
+      // Values that depend on keys.
+      const std::vector<at::Tensor> given{leaves[0], leaves[1], leaves[2] + leaves[1].sin()};
+      const at::Tensor output = ours ? packed_attention(given[0], given[1], given[2], spec)
+                                     : composed(given, spec, drawn(shape, which.dropout));
       const auto first = torch::autograd::grad({output.square().sum()}, leaves, {}, true, true);
       return torch::autograd::grad({first[0].sum() + first[1].sum() + first[2].sum()}, leaves);
     };
@@ -257,7 +259,10 @@ TEST(PackedAttention, LeavesKeysAloneThatNothingAsks) {
 
 TEST(PackedAttention, IsForSomeTensorsOnly) {
   const at::Tensor plain = at::randn({3, 2, 4});
-  EXPECT_TRUE(can_attend_packed(plain, plain, plain));
+  EXPECT_EQ(can_attend_packed(plain, plain, plain), layer_kernels::are_vectorised());
+  EXPECT_FALSE(can_attend_packed(plain, plain, at::randn({3, 2, 5})));
+  EXPECT_FALSE(can_attend_packed(at::randn({3, 3, 4}), plain, plain));
+  EXPECT_ANY_THROW((void)packed_attention(plain, plain, plain, {.sequences = {{0, 3, 0, 4}}}));
   EXPECT_FALSE(can_attend_packed(plain, plain, plain.to(at::kBFloat16)));
   for (const auto type : {at::kDouble, at::kHalf})
     EXPECT_FALSE(can_attend_packed(plain.to(type), plain.to(type), plain.to(type)));

@@ -219,7 +219,9 @@ std::optional<at::Tensor> attend_on_cpu(const at::Tensor& query, const at::Tenso
 std::optional<at::Tensor> attend_whole_rows_on_cpu(const at::Tensor& query, const at::Tensor& key,
                                                    const at::Tensor& value,
                                                    const AttentionSpec& spec) {
-  if (!query.is_cpu() || spec.mask.values.defined()) return std::nullopt;
+  const bool are_alike = key.sizes().slice(0, 2) == query.sizes().slice(0, 2) &&
+                         value.sizes().slice(0, 2) == query.sizes().slice(0, 2);
+  if (!query.is_cpu() || !are_alike || spec.mask.values.defined()) return std::nullopt;
   const std::int64_t rows = query.size(0), length = query.size(1);
   const auto count = static_cast<Size>(length);
   std::vector<SequencePlace> places;

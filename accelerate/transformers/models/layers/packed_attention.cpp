@@ -77,7 +77,7 @@ layer_kernels::Attention work_of(const Tensors& tensors, const PackedAttention& 
   work.key = rows_in(key);
   work.value = rows_in(value);
   work.heads = size_of(query.size(1));
-  work.heads_of_a_key = size_of(query.size(1) / std::max<std::int64_t>(1, key.size(1)));
+  work.heads_of_a_key = size_of(query.size(1) / key.size(1));
   work.dim = size_of(query.size(2));
   work.scale = static_cast<float>(spec.scale);
   work.is_causal = spec.is_causal;
@@ -130,11 +130,10 @@ at::Tensor heads_of(const at::Tensor& tensor, const TokenRange& range, std::int6
       .repeat_interleave(times, 0);
 }
 
-// The gradients as functions that have gradients themselves: by LibTorch's operators.
-variable_list differentiable_gradients(const Tensors& tensors, const PackedAttention& spec,
-                                       const at::Tensor& by) {
+// By LibTorch's operators.
+at::Tensor composed(const Tensors& tensors, const PackedAttention& spec) {
   const auto& [query, key, value, keep, log_sums] = tensors;
-  const std::int64_t heads = query.size(1), times = heads / key.size(1);
+  const std::int64_t times = query.size(1) / key.size(1);
   std::vector<at::Tensor> outputs;
   for (const SequencePlace& place : spec.sequences) {
     const TokenRange asking{place.first_query, place.queries}, asked{place.first_key, place.keys};
@@ -155,8 +154,20 @@ variable_list differentiable_gradients(const Tensors& tensors, const PackedAtten
     }
     outputs.push_back(at::matmul(weights, heads_of(value, asked, times)).transpose(0, 1));
   }
-  return torch::autograd::grad({at::cat(outputs)}, {query, key, value}, {by},
-                               /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+  return at::cat(outputs);
+}
+
+// The gradients as functions that have gradients themselves.
+variable_list differentiable_gradients(const Tensors& tensors, const PackedAttention& spec,
+                                       const at::Tensor& by) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+  // Views, so that the paths end here even where one of the three depends on another.
+  const auto end_of = [](const at::Tensor& tensor) { return tensor.view_as(tensor); };
+  const at::Tensor query = end_of(tensors.query), key = end_of(tensors.key),
+                   value = end_of(tensors.value);
+  return torch::autograd::grad({composed({query, key, value, tensors.keep, {}}, spec)},
+                               {query, key, value}, {by}, /*retain_graph=*/true,
+                               /*create_graph=*/true, /*allow_unused=*/true);
 }
 
 struct SavedSpec : torch::CustomClassHolder {
@@ -212,20 +223,31 @@ bool is_for_packed(const at::Tensor& tensor, at::ScalarType type) {
          tensor.layout() == at::kStrided;
 }
 
+// Whether each place lies within the tokens; sums of lengths that differ would read others' memory.
+bool lie_within(const std::vector<SequencePlace>& places, Size queries, Size keys) {
+  return std::ranges::all_of(places, [&](const SequencePlace& place) {
+    return place.first_query + place.queries <= queries && place.first_key + place.keys <= keys;
+  });
+}
+
 }  // namespace
 
 bool can_attend_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   const auto type = query.scalar_type();
   const bool is_narrowed = type == at::kFloat && at::autocast::is_autocast_enabled(at::kCPU) &&
                            !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
-  return (type == at::kFloat || type == at::kBFloat16) && !is_narrowed &&
-         is_for_packed(query, type) && is_for_packed(key, type) && is_for_packed(value, type);
+  return layer_kernels::are_vectorised() && (type == at::kFloat || type == at::kBFloat16) &&
+         !is_narrowed && is_for_packed(query, type) && is_for_packed(key, type) &&
+         is_for_packed(value, type) && key.sizes() == value.sizes() &&
+         query.size(2) == key.size(2) && key.size(1) > 0 && query.size(1) % key.size(1) == 0;
 }
 
 at::Tensor packed_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             PackedAttention spec) {
-  std::erase_if(spec.sequences,
-                [](const SequencePlace& place) { return place.queries == 0 || place.keys == 0; });
+  std::erase_if(spec.sequences, [](const SequencePlace& place) { return place.queries == 0; });
+  if (spec.sequences.empty()) return query.clone();  // No tokens.
+  TORCH_INTERNAL_ASSERT(lie_within(spec.sequences, size_of(query.size(0)), size_of(key.size(0))));
+  for (const SequencePlace& place : spec.sequences) TORCH_INTERNAL_ASSERT(place.keys > 0);
   return PackedAttend::apply(query, key, value, spec);
 }
 

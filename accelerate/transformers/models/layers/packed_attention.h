@@ -18,14 +18,14 @@ struct PackedAttention {
   bool is_causal = false;  ///< Only for as many queries as keys.
 };
 
-/// Whether packed_attention() computes these tensors: fp32 or bf16 on a CPU, all of one dtype, not
-/// to be narrowed by autocast.
+/// Whether packed_attention() computes these tensors: fp32 or bf16 on a CPU with AVX2, all of one
+/// dtype, not to be narrowed by autocast. Then their shapes fit each other.
 [[nodiscard]] bool can_attend_packed(const at::Tensor& query, const at::Tensor& key,
                                      const at::Tensor& value);
 
 /// Returns dropout(softmax(query · keyᵀ · scale)) · value of each sequence and head, {tokens, heads,
 /// dim}. query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}; heads is a multiple of
-/// key heads. Each query belongs to one sequence, and each key to at most one. Draws what
+/// key heads. Each query belongs to one sequence, which has keys, and each key to at most one. Draws what
 /// LibTorch's dropout draws for weights {heads, queries, keys}, sequence by sequence. Computes in
 /// fp32 and rounds once. Any number of threads gives the same bits. Differentiable twice.
 /// Cost: for backward it keeps a number for each query and head, and with dropout a byte for each

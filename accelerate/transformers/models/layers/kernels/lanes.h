@@ -59,7 +59,7 @@ using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
-#elif defined(__FMA__)
+#elif defined(__FMA__) && defined(__AVX2__)
   return _mm256_fmadd_ps(a, b, c);
 #else
   return a * b + c;
