@@ -49,7 +49,7 @@ class Background {
 /// Number of entries in a folder.
 int entries(const std::string& folder);
 
-/// The text of a file; empty when there is none.
+/// The text of a file; empty when there is none, or when its process in /proc has ended.
 std::string text_of(const std::string& path);
 
 }  // namespace accelerate::testing
