@@ -14,8 +14,8 @@ namespace accelerate {
 /// library is not glibc. Returns whether the heap keeps freed memory now.
 bool keep_freed_memory();
 
-/// Blocks that glibc does not keep, since they have more than 32 MiB, such as the gradient of a
-/// vocabulary. Lies in huge pages where the system gives them. All functions are thread-safe.
+/// Blocks that glibc does not keep, since they have 32 MiB or more, such as the gradient of a
+/// vocabulary. They lie in huge pages where the system gives them. All functions are thread-safe.
 namespace large_blocks {
 
 /// Smaller blocks are glibc's: with its header and the alignment, they stay below 32 MiB.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "accelerate/base/machine/compiled_versions.h"
 #include "accelerate/comm/shared_memory/control_block.h"
 #include "accelerate/comm/shared_memory/kernel_table.h"
 
@@ -20,12 +20,6 @@ namespace accelerate::detail {
 namespace {
 
 static_assert(sizeof(unsigned long) == sizeof(std::size_t) && sizeof(long) == 8);
-
-struct KernelSet {
-  std::string_view name;
-  const KernelTable* table;
-  bool (*runs_here)();  ///< Whether the processor has what accelerate/CMakeLists.txt compiles for.
-};
 
 #if defined(__x86_64__) && !defined(ACCELERATE_BASELINE_KERNELS)
 #define ACCELERATE_AVX_KERNELS
@@ -38,8 +32,7 @@ bool has_avx512() {
 }
 #endif
 
-// In ascending order of speed.
-constexpr KernelSet kVersions[] = {
+constexpr CompiledVersion<KernelTable> kVersions[] = {
     {"baseline", &kernels_baseline, [] { return true; }},
 #ifdef ACCELERATE_AVX_KERNELS
     {"avx2", &kernels_avx2, has_avx2},
@@ -47,17 +40,9 @@ constexpr KernelSet kVersions[] = {
 #endif
 };
 
-const KernelTable* best_table() {
-  const KernelTable* best = nullptr;
-  for (const auto& version : kVersions) {
-    if (version.runs_here()) best = version.table;
-  }
-  return best;
-}
-
-std::atomic<const KernelTable*>& table_in_use() {
-  static std::atomic<const KernelTable*> table{best_table()};
-  return table;
+CompiledVersions<KernelTable>& compiled() {
+  static CompiledVersions<KernelTable> versions{kVersions};
+  return versions;
 }
 
 // In the order of KernelType.
@@ -95,7 +80,7 @@ bool has_kernel(at::ScalarType dtype) {
 void reduce_elements(std::span<std::byte* const> destinations,
                      std::span<const std::byte* const> sources, std::size_t count,
                      at::ScalarType dtype, ReduceOp op) {
-  const KernelTable& table = *table_in_use().load(std::memory_order_relaxed);
+  const KernelTable& table = compiled().in_use();
   const ReduceLoop loop =
       has_kernel(dtype) ? table.loops[row_of(dtype)][static_cast<std::size_t>(op)] : nullptr;
   if (loop == nullptr || destinations.empty() || sources.empty()) {
@@ -119,20 +104,11 @@ void copy_streaming(std::byte* destination, const std::byte* source, std::size_t
 }
 
 std::vector<std::string_view> kernel_versions() {
-  std::vector<std::string_view> names;
-  for (const auto& version : kVersions) {
-    if (version.runs_here()) names.push_back(version.name);
-  }
-  return names;
+  return compiled().names();
 }
 
 bool choose_kernels(std::string_view name) {
-  for (const auto& version : kVersions) {
-    if (version.name != name || !version.runs_here()) continue;
-    table_in_use().store(version.table, std::memory_order_relaxed);
-    return true;
-  }
-  return false;
+  return compiled().choose(name);
 }
 
 }  // namespace accelerate::detail

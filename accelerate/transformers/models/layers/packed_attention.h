@@ -25,9 +25,10 @@ struct PackedAttention {
 
 /// Returns dropout(softmax(query · keyᵀ · scale)) · value of each sequence and head, {tokens, heads,
 /// dim}. query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}; heads is a multiple of
-/// key heads. Each query belongs to one sequence, which has keys, and each key to at most one. Draws what
-/// LibTorch's dropout draws for weights {heads, queries, keys}, sequence by sequence. Computes in
-/// fp32 and rounds once. Any number of threads gives the same bits. Differentiable twice.
+/// key heads. Each query belongs to one sequence, which has keys, and each key to at most one.
+/// Draws what LibTorch's dropout draws for weights {heads, queries, keys}, sequence by sequence.
+/// Computes in fp32 and rounds once. Any number of threads gives the same bits. Differentiable
+/// twice.
 /// Cost: for backward it keeps a number for each query and head, and with dropout a byte for each
 /// weight. Source: Dao et al. 2022, FlashAttention, for what backward computes again.
 [[nodiscard]] at::Tensor packed_attention(const at::Tensor& query, const at::Tensor& key,

@@ -1,20 +1,12 @@
 #include "accelerate/transformers/models/layers/kernels/kernels.h"
 
-#include <atomic>
-
+#include "accelerate/base/machine/compiled_versions.h"
 #include "accelerate/base/machine/hardware.h"
 
 namespace accelerate::detail::layer_kernels {
 namespace {
 
-struct Version {
-  std::string_view name;
-  const KernelTable* table;
-  bool (*runs_here)();  ///< Whether the processor has what accelerate/CMakeLists.txt compiles for.
-};
-
-// In ascending order of speed.
-constexpr Version kVersions[] = {
+constexpr CompiledVersion<KernelTable> kVersions[] = {
     {"baseline", &kernels_baseline, [] { return true; }},
 #if defined(__x86_64__)
     {"avx2", &kernels_avx2, has_avx2},
@@ -22,45 +14,28 @@ constexpr Version kVersions[] = {
 #endif
 };
 
-const KernelTable* best_table() {
-  const KernelTable* best = nullptr;
-  for (const auto& version : kVersions) {
-    if (version.runs_here()) best = version.table;
-  }
-  return best;
-}
-
-std::atomic<const KernelTable*>& table_in_use() {
-  static std::atomic<const KernelTable*> table{best_table()};
-  return table;
+CompiledVersions<KernelTable>& compiled() noexcept {
+  static CompiledVersions<KernelTable> versions{kVersions};
+  return versions;
 }
 
 }  // namespace
 
 const KernelTable& loops() noexcept {
-  return *table_in_use().load(std::memory_order_relaxed);
+  return compiled().in_use();
 }
 
 bool are_vectorised() noexcept {
-  static const bool kAreVectorised = best_table() != &kernels_baseline;
+  static const bool kAreVectorised = &compiled().best() != &kernels_baseline;
   return kAreVectorised;
 }
 
 std::vector<std::string_view> versions() {
-  std::vector<std::string_view> names;
-  for (const auto& version : kVersions) {
-    if (version.runs_here()) names.push_back(version.name);
-  }
-  return names;
+  return compiled().names();
 }
 
 bool choose(std::string_view name) {
-  for (const auto& version : kVersions) {
-    if (version.name != name || !version.runs_here()) continue;
-    table_in_use().store(version.table, std::memory_order_relaxed);
-    return true;
-  }
-  return false;
+  return compiled().choose(name);
 }
 
 }  // namespace accelerate::detail::layer_kernels
