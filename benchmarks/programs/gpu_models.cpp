@@ -56,7 +56,8 @@ void run(const std::string& folder, const bench::TimedBlocks& timed) {
   }
   const auto loop = [&, &model = model, &optimizer = optimizer](int steps) {
     for (int i = 0; i < steps; ++i) {
-      accelerator.backward(model(batch).loss);
+      const at::Tensor loss = model(batch).loss;  // Frees the logits before the backward pass.
+      accelerator.backward(loss);
       accelerator.clip_grad_norm_(model.parameters(), 1.0);
       optimizer.step();
       optimizer.zero_grad();

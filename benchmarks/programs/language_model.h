@@ -17,6 +17,11 @@ struct ModelSizes {
   bool causal = false;  // A token sees those before it alone.
 };
 
+// torch::nn::Linear adds the bias of three dimensions in a pass of its own; this and Python's do not.
+inline at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
+  return torch::linear(x, layer->weight, layer->bias);
+}
+
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(const ModelSizes& sizes) : heads(sizes.heads), causal(sizes.causal) {
     const auto width = sizes.width;
@@ -32,15 +37,15 @@ struct BlockImpl : torch::nn::Module {
   }
   at::Tensor forward(at::Tensor x) {
     const auto rows = x.size(0), tokens = x.size(1), width = x.size(2);
-    const auto split = qkv(attention_norm(x))
+    const auto split = linear(qkv, attention_norm(x))
                            .view({rows, tokens, 3, heads, width / heads})
                            .permute({2, 0, 3, 1, 4})
                            .unbind(0);
     const auto attended =
         at::scaled_dot_product_attention(split[0], split[1], split[2],
                                          /*attn_mask=*/{}, /*dropout_p=*/0.0, causal);
-    x = x + out(attended.transpose(1, 2).reshape({rows, tokens, width}));
-    return x + down(torch::gelu(up(norm_2(x))));
+    x = x + linear(out, attended.transpose(1, 2).reshape({rows, tokens, width}));
+    return x + linear(down, torch::gelu(linear(up, norm_2(x))));
   }
   std::int64_t heads;
   bool causal;
@@ -59,7 +64,7 @@ struct NetImpl : torch::nn::Module {
   at::Tensor forward(at::Tensor x) {
     x = embedding(x);
     for (auto& block : blocks) x = block(x);
-    return head(x);
+    return linear(head, x);
   }
   torch::nn::Embedding embedding{nullptr};
   std::vector<Block> blocks;
