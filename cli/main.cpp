@@ -45,7 +45,7 @@ void check_command(const CLI::App& app, const std::string& word, const std::stri
       std::ranges::find(commands, word) != commands.end())
     return;
   throw ConfigError("there is no command '" + before + word + "'." + did_you_mean(word, commands) +
-                    " `accelerate " + before + "--help` lists them.");
+                    " `" + own_command() + " " + before + "--help` lists them.");
 }
 
 void setup_all(CLI::App& app, int& exit_code) {
@@ -76,7 +76,7 @@ void setup_all(CLI::App& app, int& exit_code) {
   setup_tpu_config(app);
   setup_reference(app, exit_code);
   group("More");
-  app.footer("`accelerate COMMAND --help` tells more about a command.");
+  app.footer("`" + own_command() + " COMMAND --help` tells more about a command.");
 }
 
 // Returns the words behind the program's name. If the program is called by an original's name, such
@@ -113,7 +113,7 @@ int run(const std::vector<std::string>& words) {
   }
   CLI::App app(
       "Hugging Face Accelerate as native C++: one training loop on any number of processes.",
-      "accelerate");
+      own_command());
   int exit_code = 0;
   setup_all(app, exit_code);
   if (words.empty()) {

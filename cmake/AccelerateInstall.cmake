@@ -20,7 +20,9 @@ if(ACCELERATE_BUILD_LIBRARY)
   list(APPEND _installed_folders ${torch_folders})
   install(TARGETS accelerate EXPORT AccelerateTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   install(EXPORT AccelerateTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
-  install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake" DESTINATION "${_package_dir}")
+  file(WRITE "${PROJECT_BINARY_DIR}/cmake/AccelerateLibTorch.cmake" "set(LibTorch_LAST_RESORT \"${LibTorch_ROOT_DIR}\")\n")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake" "${PROJECT_BINARY_DIR}/cmake/AccelerateLibTorch.cmake"
+          DESTINATION "${_package_dir}")
   install(FILES "${PROJECT_SOURCE_DIR}/accelerate/accelerate.h"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate" OPTIONAL)
 endif()

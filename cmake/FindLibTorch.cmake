@@ -10,7 +10,8 @@
 # The cache variable LibTorch_PYTHON names the Python whose wheel is used; empty: the one on PATH.
 
 set(_libtorch_pinned 2.13.0)
-set(_libtorch_supported 2.11 2.12 2.13)
+set(_libtorch_oldest 2.11)
+set(_libtorch_newest 2.13) # The newest that the tests have run with. A newer one is used, with a warning.
 set(_libtorch_mark include/torch/csrc/api/include/torch/torch.h)
 set(_libtorch_problem "")
 
@@ -94,10 +95,13 @@ set(LibTorch_VERSION "")
 if(LibTorch_ROOT_DIR)
   _libtorch_read_version(LibTorch_VERSION)
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" _libtorch_minor "${LibTorch_VERSION}")
-  if(NOT _libtorch_minor IN_LIST _libtorch_supported)
+  if(_libtorch_minor STREQUAL "" OR _libtorch_minor VERSION_LESS _libtorch_oldest)
     set(_libtorch_problem "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT_DIR} is not supported: \
-accelerate.cpp is written for ${_libtorch_pinned} and also builds with 2.11 and 2.12. Install the pinned version \
-with `pip install torch==${_libtorch_pinned}`, or point TORCH_INSTALL_PREFIX at one.")
+accelerate.cpp is written for ${_libtorch_pinned} and builds with ${_libtorch_oldest} and newer. Install the pinned \
+version with `pip install torch==${_libtorch_pinned}`, or point TORCH_INSTALL_PREFIX at one.")
+  elseif(_libtorch_minor VERSION_GREATER _libtorch_newest AND NOT LibTorch_FIND_QUIETLY)
+    message(WARNING "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT_DIR} is newer than ${_libtorch_newest}, the newest that \
+accelerate.cpp was tested with. `pip install torch==${_libtorch_pinned}` installs the one that it is written for.")
   endif()
   foreach(_library torch torch_cpu c10 torch_cuda c10_cuda)
     find_library(LibTorch_${_library}_LIBRARY NAMES ${_library}

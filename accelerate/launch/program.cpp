@@ -119,6 +119,11 @@ fs::path find_in_path(const std::string& name) {
   return {};
 }
 
+fs::path own_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored);
+}
+
 bool may_run_python(const std::vector<std::string>& command) {
   const auto names_python = [](const std::string& word) {
     return word.ends_with(".py") || word.find("python") != std::string::npos;

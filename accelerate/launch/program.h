@@ -43,4 +43,7 @@ struct ProgramOptions {
 /// The executable called `name` in the folders of PATH; empty when there is none.
 [[nodiscard]] std::filesystem::path find_in_path(const std::string& name);
 
+/// The executable of this process; empty when the system does not tell.
+[[nodiscard]] std::filesystem::path own_program();
+
 }  // namespace accelerate

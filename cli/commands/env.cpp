@@ -23,6 +23,7 @@
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/shared_options.h"
+#include "cli/reference/command_text.h"
 #include "cli/torch_program/torch_program.h"
 
 namespace accelerate::cli {
@@ -86,9 +87,8 @@ std::string usable_cpus() {
 
 // Returns the path of the program in PATH, else of the running one.
 std::string own_place() {
-  const auto found = find_in_path("accelerate");
-  std::error_code ignored;
-  return found.empty() ? or_not_found(fs::read_symlink("/proc/self/exe", ignored)) : found.string();
+  const auto found = find_in_path(own_command());
+  return found.empty() ? or_not_found(own_program()) : found.string();
 }
 
 // Says how a launched group will communicate, as far as this machine alone decides it.

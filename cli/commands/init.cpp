@@ -11,6 +11,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/shared_options.h"
+#include "cli/reference/command_text.h"
 
 namespace accelerate::cli {
 namespace {
@@ -146,19 +147,23 @@ struct Installation {
   fs::path program;
   fs::path prefix;
   bool has_package = false;  // False in a build folder.
-  bool is_in_path = false;   // Then CMake finds the package by itself.
+  bool is_in_path = false;   // Under its name alone.
+  bool is_found = false;     // By CMake, without being told the prefix.
 };
 
 Installation own_installation() {
   std::error_code ignored;
   Installation own;
-  own.program = fs::read_symlink("/proc/self/exe", ignored);
+  own.program = own_program();
   own.prefix = own.program.parent_path().parent_path();
   for (const char* libraries : {"lib", "lib64"})
     own.has_package |= fs::exists(own.prefix / libraries / "cmake/Accelerate", ignored);
   for (const auto& entry : fs::directory_iterator(own.prefix / "lib", ignored))  // lib/x86_64-…
     own.has_package |= fs::exists(entry.path() / "cmake/Accelerate", ignored);
-  own.is_in_path = fs::equivalent(find_in_path("accelerate"), own.program, ignored);
+  const fs::path in_path = find_in_path(own_command());
+  own.is_found = fs::equivalent(in_path, own.program, ignored);
+  // The name that a wheel puts into PATH is a script that starts the program.
+  own.is_in_path = own.is_found || (own_command() == "accelerate-cpp" && !in_path.empty());
   return own;
 }
 
@@ -166,8 +171,8 @@ std::string next_commands(const fs::path& folder) {
   const Installation own = own_installation();
   const std::string prefix = own.has_package ? own.prefix.string() : "PREFIX";
   const std::string place =
-      own.has_package && own.is_in_path ? "" : " -DCMAKE_PREFIX_PATH=" + shell_word(prefix);
-  const std::string program = own.is_in_path ? "accelerate" : shell_word(own.program.string());
+      own.has_package && own.is_found ? "" : " -DCMAKE_PREFIX_PATH=" + shell_word(prefix);
+  const std::string program = own.is_in_path ? own_command() : shell_word(own.program.string());
   std::string text = "  cd " + shell_word(folder.string()) + "\n  cmake -B build" + place +
                      " && cmake --build build\n  " + program +
                      " launch --config_file accelerate.yaml build/train\n";

@@ -11,6 +11,7 @@
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/supervisor.h"
 #include "cli/reference/command_text.h"
+#include "cli/torch_program/torch_program.h"
 
 namespace accelerate::cli {
 namespace {
@@ -75,7 +76,7 @@ void setup_launch(CLI::App& app) {
 int run_launch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   LaunchArguments arguments = split_arguments(words, launch_flags());
   if (arguments.help) {
-    CLI::App app("", "accelerate");
+    CLI::App app("", own_command());
     setup_launch(app);
     out << help_page(command_text(*app.get_subcommand("launch")), terminal_columns(STDOUT_FILENO));
     return 0;
@@ -84,6 +85,7 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
   const auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
   const LaunchPlan plan = make_plan(settings, arguments.program);
   for (const auto& warning : plan.warnings) err << note(warning);
+  if (const auto problem = problem_with_torch(); !problem.empty()) err << note(problem);
   tell_notes(settings, err);
   err.flush();
   const LaunchResult result = launch(plan, quiet ? LaunchEvents{} : events_to(err, plan));

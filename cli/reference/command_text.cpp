@@ -5,6 +5,7 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/program.h"
 
 namespace accelerate::cli {
 namespace {
@@ -97,6 +98,10 @@ std::string full_name(const CLI::App& command) {
   return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
 
+std::string own_command() {
+  return own_program().filename() == "accelerate-cpp" ? "accelerate-cpp" : "accelerate";
+}
+
 std::vector<Paragraph> paragraphs_of(const std::string& text) {
   std::vector<Paragraph> paragraphs;
   bool is_new = true;
@@ -136,7 +141,7 @@ CommandText command_text(const CLI::App& command) {
     FlagText flag = option_text(*option);
     (flag.names.empty() ? text.arguments : text.flags).push_back(std::move(flag));
   }
-  if (text.full_name == "accelerate launch") {
+  if (text.name == "launch") {
     text.arguments = {{.names = {}, .value = "PROGRAM"}, {.names = {}, .value = "[ARGUMENTS]"}};
     text.runs_program = true;
     for (const Flag& flag : launch_flags()) text.flags.push_back(flag_text(flag));

@@ -42,6 +42,9 @@ struct Paragraph {
 /// Returns, for example, "accelerate config default".
 [[nodiscard]] std::string full_name(const CLI::App& command);
 
+/// How users call the running program: "accelerate-cpp" in the Python wheel, else "accelerate".
+[[nodiscard]] std::string own_command();
+
 [[nodiscard]] FlagText flag_text(const Flag& flag);
 
 /// Returns the text of `command` and of all commands below it. The flags of `accelerate launch`

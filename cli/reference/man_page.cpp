@@ -93,11 +93,11 @@ std::string man_page(const CommandText& command) {
   page += flag_sections(command);
   page += ".SH EXIT STATUS\n" + entry("0", "Done.") + entry("1", "It failed.") +
           entry("2", "A flag, file or variable has a value that is not allowed.");
-  const bool launches = command.full_name == "accelerate launch" || command.name == "test";
+  const bool launches = command.name == "launch" || command.name == "test";
   if (launches)
     page += entry("126, 127", "The program cannot be executed, or does not exist.") +
             entry("other", "The exit code of the first rank that failed.");
-  if (launches || command.full_name == "accelerate config")
+  if (launches || command.name == "config")
     page += entry("128 + n", "Ended by signal n: 130 by Ctrl-C.");
   if (!command.commands.empty()) {
     std::vector<std::string> pages;

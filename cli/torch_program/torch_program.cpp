@@ -7,11 +7,15 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <system_error>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/launch/program.h"
 
 namespace accelerate::cli {
 namespace {
@@ -61,15 +65,39 @@ Outcome run(const std::filesystem::path& program, const std::vector<std::string>
   return outcome;
 }
 
+// Returns the first "2.13" in the text, or "".
+std::string minor_version_in(const std::string& text) {
+  std::smatch found;
+  return std::regex_search(text, found, std::regex("[0-9]+\\.[0-9]+")) ? found.str() : "";
+}
+
 }  // namespace
 
 std::filesystem::path torch_program() {
+  return own_program().parent_path().parent_path() / "libexec" / "accelerate" / "accelerate-torch";
+}
+
+std::string problem_with_torch() {
+  const auto package = own_program().parent_path().parent_path();
   std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return self.parent_path().parent_path() / "libexec" / "accelerate" / "accelerate-torch";
+  if (!std::filesystem::exists(package / "__init__.py", ignored)) return {};
+  const std::string wanted = minor_version_in(ACCELERATE_LIBTORCH);
+  const std::string cure =
+      "`pip install \"torch==" + wanted + ".*\"` installs the one that this package was built for";
+  const auto folder = package.parent_path() / "torch";
+  if (!std::filesystem::exists(folder / "lib/libtorch.so", ignored))
+    return "LibTorch is missing: there is no torch in " + package.parent_path().string() + ". " +
+           cure;
+  std::ifstream file(folder / "version.py");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string found = minor_version_in(text);
+  if (found == wanted) return {};
+  return "torch " + found + " in " + folder.string() + " has another binary interface. " + cure;
 }
 
 void require_torch_program(const std::string& what) {
+  if (const auto problem = problem_with_torch(); !problem.empty())
+    throw ConfigError(what + " needs LibTorch. " + problem);
   if (has_torch_program()) return;
   throw ConfigError(what + " needs LibTorch, and " + torch_program().string() +
                     " is not there. Build the target accelerate_torch, with "

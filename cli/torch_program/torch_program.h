@@ -12,8 +12,13 @@ namespace accelerate::cli {
 /// The file may be absent: builds without the library have none.
 [[nodiscard]] std::filesystem::path torch_program();
 [[nodiscard]] bool has_torch_program();
-/// Throws ConfigError that begins with `what` if there is no such program.
+/// Throws ConfigError that begins with `what` if there is no such program, or if it cannot start
+/// with the torch that is installed.
 void require_torch_program(const std::string& what);
+
+/// In an installed Python wheel: what is wrong with the torch beside it, and the cure; "" if it is
+/// the one that the wheel was built for. Elsewhere "". Reads one small file.
+[[nodiscard]] std::string problem_with_torch();
 
 /// Runs the program with `words` and returns what it writes. Throws ConfigError with the program's
 /// message when it fails, and when this build has no such program.
