@@ -12,6 +12,7 @@
 #include "accelerate/accelerate.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
+#include "tests/support/proportional_memory.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -258,6 +259,28 @@ TEST(MatrixProducts, AreThoseOfLibTorchToRounding) {
 
 TEST(MatrixProducts, CanBeLeftToMkl) {
   expect_success("all_products", "mkl");
+}
+
+// --- Kernels that are kept ---
+
+// Every number of rows is another shape, such as the tokens of another batch. What oneDNN keeps by
+// itself grows by 1 MiB each.
+RANK_MAIN(many_shapes) {
+  const Accelerator accelerator({.cpu = true});
+  const MatrixProducts products;
+  const at::Tensor weight = torch::randn({384, 384}), bias = torch::randn({384});
+  const auto multiply = [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t rows = from; rows < to; ++rows)
+      torch::linear(torch::randn({rows, 384}), weight, bias);
+  };
+  multiply(256, 336);  // Until as many are kept as may be.
+  const double before = testing::proportional_set_size();
+  multiply(336, 536);
+  EXPECT_LT(testing::proportional_set_size() - before, 60 << 20);
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}
+TEST(KernelCaches, HoldFewShapes) {
+  if (this_processor().avx512) expect_success("many_shapes", "onednn");
 }
 
 }  // namespace
