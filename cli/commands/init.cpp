@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/machine/gpus.h"
@@ -167,6 +168,18 @@ Installation own_installation() {
   return own;
 }
 
+// Says what the next commands need and PATH does not have.
+std::string missing_tools() {
+  const auto is_missing = [](const char* name) { return find_in_path(name).empty(); };
+  std::string text;
+  if (!env("CXX") && is_missing("c++") && is_missing("g++") && is_missing("clang++"))
+    text += "There is no C++ compiler in PATH: install g++ 12 or newer.\n";
+  if (is_missing("cmake"))
+    text +=
+        "There is no cmake in PATH: install CMake 3.25 or newer; `pip install cmake ninja` does.\n";
+  return text;
+}
+
 std::string next_commands(const fs::path& folder) {
   const Installation own = own_installation();
   const std::string prefix = own.has_package ? own.prefix.string() : "PREFIX";
@@ -180,7 +193,7 @@ std::string next_commands(const fs::path& folder) {
     text +=
         "This command lies in no installed package: `cmake --install BUILD --prefix PREFIX` "
         "makes one.\n";
-  return text;
+  return text + missing_tools();
 }
 
 }  // namespace

@@ -17,7 +17,10 @@ def link(folder):
         sys.exit(f"accelerate_cpp: error: {name} is another command, which Python's Accelerate may have installed; "
                  "remove it first (pip uninstall accelerate), or go on with accelerate-cpp")
     else:
-        name.symlink_to(command.name)
+        try:
+            name.symlink_to(command.name)
+        except OSError as error:
+            sys.exit(f"accelerate_cpp: error: cannot make {name}: {error.strerror}; go on with accelerate-cpp")
         print(f"{name} is accelerate-cpp now")
 
 
