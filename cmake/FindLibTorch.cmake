@@ -33,8 +33,11 @@ endfunction()
 
 # Sets LibTorch_ROOT_DIR (cache) from prefixes, then from Python, then from the last resort.
 function(_libtorch_locate given)
-  find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} HINTS ${given} PATH_SUFFIXES libtorch torch
-            NO_SYSTEM_ENVIRONMENT_PATH)
+  if(given) # find_path would look into CMAKE_PREFIX_PATH first.
+    find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} HINTS ${given} NO_DEFAULT_PATH)
+  else()
+    find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} PATH_SUFFIXES libtorch torch NO_SYSTEM_ENVIRONMENT_PATH)
+  endif()
   if(LibTorch_ROOT_DIR)
     return()
   endif()

@@ -10,7 +10,7 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-HARDWARE = re.compile(r"\b(no|needs)\b[^\n]*\b(CUDA|GPUs?|NCCL|cores?|NUMA|IPv6)\b")
+HARDWARE = re.compile(r"\b(no|needs)\b[^\n]*\b(CUDA|GPUs?|NCCL|cores?|NUMA|IPv6|AVX-512)\b")
 
 
 def skips(file):

