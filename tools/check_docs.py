@@ -21,8 +21,8 @@ BEGIN, END = "<!-- examples/cv: begin -->", "<!-- examples/cv: end -->"
 
 
 def pages():
-    hidden = ("build", ".venv")
-    return sorted(p for p in ROOT.rglob("*.md") if p.relative_to(ROOT).parts[0] not in hidden)
+    hidden = ("build/", ".venv", ".cache/")  # .venv-cuda too.
+    return sorted(p for p in ROOT.rglob("*.md") if not str(p.relative_to(ROOT)).startswith(hidden))
 
 
 def dead_links():

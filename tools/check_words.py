@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_WORDS, MOST_SHARE, MOST_COLUMNS = 25, 0.05, 120
-HIDDEN = ("build", ".venv", ".cache")
+HIDDEN = ("build/", ".venv", ".cache/")  # .venv-cuda too
 
 # Blocks over several lines. The same number of line breaks takes their place.
 BLOCKS = re.compile(r"^([ \t]*)(```|~~~).*?^\1\2[ \t]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
@@ -80,7 +80,7 @@ def wide_lines(text):
 def pages_of(path):
     """A page itself, or the pages of a folder."""
     pages = path.rglob("*.md") if path.is_dir() else [path]
-    return sorted(page for page in pages if path == page or page.relative_to(path).parts[0] not in HIDDEN)
+    return sorted(page for page in pages if path == page or not str(page.relative_to(path)).startswith(HIDDEN))
 
 
 def name_of(page):

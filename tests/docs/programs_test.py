@@ -68,10 +68,10 @@ class Block:
 
 
 def pages(only):
-    hidden = ("build", ".venv", ".cache")
+    hidden = ("build/", ".venv", ".cache/")  # .venv-cuda too.
     for page in sorted(ROOT.rglob("*.md")):
         name = str(page.relative_to(ROOT))
-        if name.split("/")[0] not in hidden and (only is None or name == only):
+        if not name.startswith(hidden) and (only is None or name == only):
             yield name, page.read_text(encoding="utf-8")
 
 
