@@ -145,12 +145,12 @@ def write_metadata(stage, version, torch, packages):
                                 f"Tag: py3-none-linux_{platform.machine()}\n")
 
 
-def headers_of(build, name):
-    """The folder `name` of headers of a CMake package."""
+def json_headers(build):
+    """The folder of nlohmann-json's headers, which ours include."""
     for folder in pathlib.Path(cached(build, "nlohmann_json_DIR")).parents:
-        if (folder / "include" / name).is_dir():
-            return folder / "include" / name
-    fail(f"the headers of {name} were not found")
+        if (folder / "include" / "nlohmann").is_dir():
+            return folder / "include" / "nlohmann"
+    fail("the headers of nlohmann-json were not found")
 
 
 def make_stage(build, stage):
@@ -159,7 +159,7 @@ def make_stage(build, stage):
     leave_out(package)
     keep_sonames(package)
     (package / "bin" / "accelerate").rename(package / "bin" / "accelerate-cpp")
-    shutil.copytree(headers_of(build, "nlohmann"), package / "include" / "nlohmann")
+    shutil.copytree(json_headers(build), package / "include" / "nlohmann")
     for file in (SOURCES / "accelerate_cpp").glob("*.py"):
         shutil.copy(file, package)
     version, torch = cached(build, "CMAKE_PROJECT_VERSION"), torch_of(build)

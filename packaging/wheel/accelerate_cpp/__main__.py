@@ -9,11 +9,9 @@ from . import __version__, cmake_dir, prefix
 
 def link(folder):
     """Makes `accelerate` another name of `accelerate-cpp`. Python's Accelerate has a command of that name too."""
-    found = shutil.which("accelerate-cpp")
     if folder is None:
-        folder = pathlib.Path(sys.executable).parent
-        if not (folder / "accelerate-cpp").exists() and found:
-            folder = pathlib.Path(found).parent
+        beside = pathlib.Path(sys.executable).parent / "accelerate-cpp"
+        folder = (beside if beside.exists() else pathlib.Path(shutil.which("accelerate-cpp") or beside)).parent
     command, name = folder / "accelerate-cpp", folder / "accelerate"
     if not command.exists():
         sys.exit(f"accelerate_cpp: error: there is no {command}; name the folder of accelerate-cpp: link FOLDER")
@@ -38,7 +36,7 @@ def main(words):
     parser.add_argument("--cmake-dir", action="store_true", help="print the folder for Accelerate_DIR")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     linking = commands.add_parser("link", help="make `accelerate` a name of `accelerate-cpp`")
-    linking.add_argument("folder", nargs="?", type=pathlib.Path, 
+    linking.add_argument("folder", nargs="?", type=pathlib.Path,
                          help="where accelerate-cpp lies (default: beside this Python, else where PATH has it)")
     options = parser.parse_args(words)
     if options.prefix:
