@@ -1,5 +1,7 @@
 #include "accelerate/comm/c10d_pending.h"
 
+#include <c10/util/accumulate.h>
+
 #include <sstream>
 #include <utility>
 
@@ -13,6 +15,10 @@ std::string Sentence::text() const {
   std::ostringstream text;
   text << begin << " of " << c10::toString(dtype) << at::IntArrayRef(sizes);
   return text.str();
+}
+
+std::uint64_t Sentence::bytes() const {
+  return has_tensor ? c10::multiply_integers(sizes) * c10::elementSize(dtype) : 0;
 }
 
 C10dPending::C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
@@ -51,7 +57,7 @@ void C10dPending::order_streams() {
 }
 
 CallInGroup C10dPending::call() const {
-  return {what_.text(), waiting_.number, waiting_.peer};
+  return {what_.text(), waiting_.number, waiting_.peer, what_.bytes()};
 }
 
 bool C10dPending::finished_within(const detail::Waiting& waiting) {

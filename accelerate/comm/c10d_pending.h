@@ -23,6 +23,7 @@ struct Sentence {
       : name(operation), has_tensor(true), dtype(tensor.scalar_type()), sizes(tensor.sizes()) {}
 
   [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::uint64_t bytes() const;
 
   const char* call = announced_call();
   std::string name;

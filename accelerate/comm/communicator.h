@@ -100,7 +100,8 @@ class Communicator {
   /// Sends part r of `input` (dim 0 in size() equal parts) to rank r; part r of `output` comes from
   /// rank r. [collective]
   [[nodiscard]] virtual Work all_to_all(at::Tensor output, at::Tensor input) = 0;
-  /// Point to point. Messages between two ranks are matched by `tag`, then by order.
+  /// Point to point. Messages between two ranks are matched by `tag`, then by order. Over Gloo a tag
+  /// is 0 to 524287; other tags throw UsageError.
   [[nodiscard]] virtual Work send(at::Tensor tensor, int destination, int tag = 0) = 0;
   [[nodiscard]] virtual Work receive(at::Tensor tensor, int source, int tag = 0) = 0;
   /// Returns when every rank has arrived. [collective]

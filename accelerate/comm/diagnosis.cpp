@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ bool is_about_a_connection(const std::string& reason) {
   return false;
 }
 
+constexpr const char* kSameOrder = "Do all ranks call the same operations in the same order?";
 constexpr const char* kGaveUpWaiting = " gave up waiting in ";
 // If rank 0 hosts the store, each question would last as long as the timeout.
 constexpr const char* kNotAsked =
@@ -185,7 +187,7 @@ void GroupDiagnosis::throw_if_given_up(const std::vector<int>& ranks) {
 std::string GroupDiagnosis::peer_sentences() noexcept {
   std::string text;
   try {
-    if (name_of(0).find(", which is stopped") != std::string::npos) {
+    if (is_stopped(0)) {
       return lost_processes() + kNotAsked;
     }
     bool peer_gave_up = false;
@@ -223,7 +225,31 @@ void GroupDiagnosis::leave_note(const char* kind, const std::string& text) noexc
 }
 
 void GroupDiagnosis::say_waiting(const CallInGroup& call) noexcept {
-  leave_note("waits", std::to_string(call.number) + " " + call.what);
+  leave_note("waits",
+             std::to_string(call.number) + " " + std::to_string(call.bytes) + " " + call.what);
+}
+
+std::optional<CallInGroup> GroupDiagnosis::call_of(int rank) {
+  if (!store_->check({key("waits", rank)})) return std::nullopt;
+  std::istringstream note(untrusted_text(store_->get(key("waits", rank))));
+  CallInGroup call;
+  note >> call.number >> call.bytes;
+  std::getline(note >> std::ws, call.what);
+  return call;
+}
+
+void GroupDiagnosis::throw_if_next_rank_waits_elsewhere(const CallInGroup& call) {
+  const int next = (rank_ + 1) % size_;
+  std::optional<CallInGroup> theirs;
+  try {
+    if (!is_stopped(0) && has_store()) theirs = call_of(next);
+  } catch (const std::exception&) {
+    return;  // What happened to the store is said at the timeout.
+  }
+  if (!theirs || theirs->number != call.number || theirs->bytes == call.bytes) return;
+  leave_note("timed out", call.what);
+  throw CommError(call.what + " on " + who() + " cannot end: " + name_of(next) + " waits in " +
+                  theirs->what + " instead. " + kSameOrder);
 }
 
 void GroupDiagnosis::read_cards() {
@@ -239,6 +265,10 @@ std::string GroupDiagnosis::name_of(int rank) const {
   return "rank " + std::to_string(rank) + (process.empty() ? "" : " (" + process + ")");
 }
 
+bool GroupDiagnosis::is_stopped(int rank) const {
+  return name_of(rank).find(", which is stopped") != std::string::npos;
+}
+
 std::string GroupDiagnosis::lost_processes() const {
   std::string text;
   for (int rank = 0; rank < static_cast<int>(cards_.size()); ++rank) {
@@ -252,16 +282,10 @@ std::string GroupDiagnosis::lost_processes() const {
 std::string GroupDiagnosis::attendance_of(int rank, const CallInGroup& call) {
   const std::string late = " It waits for " + name_of(rank);
   if (call.peer >= 0) return late + ".";
-  if (!store_->check({key("waits", rank)})) return late + ", which is not known to be in it.";
-  const std::string note = untrusted_text(store_->get(key("waits", rank)));
-  const auto blank = note.find(' ');
-  const auto number = parse_int(note.substr(0, blank)).value_or(0);
-  const std::string theirs = blank == std::string::npos ? "" : note.substr(blank + 1);
-  if (number < static_cast<std::int64_t>(call.number)) {
-    return late + ", which is not known to be in it.";
-  }
-  if (number == static_cast<std::int64_t>(call.number) && theirs == call.what) return "";
-  return " R" + name_of(rank).substr(1) + " waits in " + theirs + " instead.";
+  const auto theirs = call_of(rank);
+  if (!theirs || theirs->number < call.number) return late + ", which is not known to be in it.";
+  if (theirs->number == call.number && theirs->what == call.what) return "";
+  return " R" + name_of(rank).substr(1) + " waits in " + theirs->what + " instead.";
 }
 
 std::string GroupDiagnosis::attendance(const CallInGroup& call) noexcept {
@@ -327,9 +351,8 @@ void GroupDiagnosis::throw_late(const std::string& what, const std::string& miss
     throw CommError(start + missing +
                     " Were all ranks started, with the same MASTER_ADDR and MASTER_PORT?");
   }
-  throw CommError(start + missing +
-                  " Do all ranks call the same operations in the same order? A slow rank needs a "
-                  "larger timeout (InitProcessGroupKwargs).");
+  throw CommError(start + missing + " " + kSameOrder +
+                  " A slow rank needs a larger timeout (InitProcessGroupKwargs).");
 }
 
 Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis,
@@ -364,6 +387,8 @@ void Waiting::report_or_throw(const std::string& known, const CallInGroup& call)
   if (is_over() && known.empty()) diagnosis_.throw_timeout(call);
   if (is_over()) diagnosis_.throw_timeout(call.what, known);
   if (!is_known_to_wait_ && known.empty()) diagnosis_.say_waiting(call);
+  if (is_known_to_wait_ && known.empty() && call.number > 0)
+    diagnosis_.throw_if_next_rank_waits_elsewhere(call);
   is_known_to_wait_ = true;
   if (waited < next_report_) return;
   next_report_ += kWaitSlice;

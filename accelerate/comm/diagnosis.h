@@ -40,6 +40,7 @@ struct CallInGroup {
   std::string what;          ///< E.g. "all_reduce of Float[4]".
   std::uint64_t number = 0;  ///< Position among the group's collectives; 0 for a message.
   int peer = -1;             ///< The rank at the other end of a message; -1 for a collective.
+  std::uint64_t bytes = 0;   ///< That this rank contributes.
 };
 
 class GroupDiagnosis {
@@ -81,6 +82,11 @@ class GroupDiagnosis {
   /// part and who does not. Never throws. Cost: one message to the store.
   void say_waiting(const CallInGroup& call) noexcept;
 
+  /// Throws a CommError when the next rank waits in a collective of the same number as `call` but of
+  /// another size: neither can end. In a ring of ranks some rank sees it. Cost: one or two queries
+  /// to the store.
+  void throw_if_next_rank_waits_elsewhere(const CallInGroup& call);
+
   /// Throws a CommError that says that `what` failed, why, and what is known about the peers.
   [[noreturn]] void throw_failure(const std::string& what, const std::exception& error);
   /// As above. When a peer has given up waiting, the error also says whom `call` waits for.
@@ -107,10 +113,14 @@ class GroupDiagnosis {
   [[nodiscard]] std::string failure_of(int rank);
   /// Returns e.g. "rank 1 (process 1234, which is stopped)".
   [[nodiscard]] std::string name_of(int rank) const;
+  /// Whether `rank` is a process of this machine that a signal has stopped.
+  [[nodiscard]] bool is_stopped(int rank) const;
   /// Returns a sentence for each process that is seen to be dead or stopped. Needs no store.
   [[nodiscard]] std::string lost_processes() const;
   /// Says which ranks do not wait in `call`, and in which other calls they wait.
   [[nodiscard]] std::string attendance(const CallInGroup& call) noexcept;
+  /// Returns the call in which `rank` has said that it waits, the last time it said so.
+  [[nodiscard]] std::optional<CallInGroup> call_of(int rank);
   /// Reads the process cards that the ranks left in the store when they joined.
   void read_cards();
   [[nodiscard]] std::string attendance_of(int rank, const CallInGroup& call);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -76,21 +78,93 @@ std::string interfaces() {
   return names.empty() ? "none" : join({names.begin(), names.end()}, ", ");
 }
 
-// c10d's destructor waits for operations in flight, up to their timeout. Closing the connections
-// makes the operations fail immediately, on this rank and on the peers.
-class AbortableGloo final : public c10d::ProcessGroupGloo {
+using Tensors = std::vector<at::Tensor>;
+
+// Two differences from c10d's engine.
+// 1. abort(): c10d's destructor waits for operations in flight, up to their timeout. Closing the
+//    connections makes the operations fail immediately, on this rank and on the peers.
+// 2. A message of another size than its receiver expects: Gloo throws on a thread of its own, which
+//    ends the process. Here a tag depends on the number of bytes too, so such
+//    messages do not meet: the ranks wait, and find out why (GroupDiagnosis).
+class SafeGloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
 
+  c10::intrusive_ptr<c10d::Work> allreduce(Tensors& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    choose_tag(tensors);
+    return ProcessGroupGloo::allreduce(tensors, options);
+  }
+  c10::intrusive_ptr<c10d::Work> reduce(Tensors& tensors,
+                                        const c10d::ReduceOptions& options) override {
+    choose_tag(tensors);
+    return ProcessGroupGloo::reduce(tensors, options);
+  }
+  c10::intrusive_ptr<c10d::Work> broadcast(Tensors& tensors,
+                                           const c10d::BroadcastOptions& options) override {
+    choose_tag(tensors);
+    return ProcessGroupGloo::broadcast(tensors, options);
+  }
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions& options) override {
+    choose_tag({input});
+    return ProcessGroupGloo::_allgather_base(output, input, options);
+  }
+  c10::intrusive_ptr<c10d::Work> gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                        const c10d::GatherOptions& options) override {
+    choose_tag(inputs);
+    return ProcessGroupGloo::gather(outputs, inputs, options);
+  }
+  c10::intrusive_ptr<c10d::Work> scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                         const c10d::ScatterOptions& options) override {
+    choose_tag(outputs);
+    return ProcessGroupGloo::scatter(outputs, inputs, options);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
+                                               std::vector<std::int64_t>& output_counts,
+                                               std::vector<std::int64_t>& input_counts,
+                                               const c10d::AllToAllOptions& options) override {
+    choose_tag({input});
+    return ProcessGroupGloo::alltoall_base(output, input, output_counts, input_counts, options);
+  }
+
   // Only send writes on the caller's thread; other operations run on Gloo's threads.
-  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int destination,
-                                      int tag) override {
+  c10::intrusive_ptr<c10d::Work> send(Tensors& tensors, int destination, int tag) override {
     const WithoutBrokenPipes quiet;
-    return ProcessGroupGloo::send(tensors, destination, tag);
+    return ProcessGroupGloo::send(tensors, destination, sized(tag, tensors));
+  }
+  c10::intrusive_ptr<c10d::Work> recv(Tensors& tensors, int source, int tag) override {
+    return ProcessGroupGloo::recv(tensors, source, sized(tag, tensors));
   }
 
   void abort() override {
     for (const auto& context : contexts_) context->closeConnections();
+  }
+
+ private:
+  // Of a tag, the lower bits come from the size.
+  static constexpr int kBitsOfSize = 12;
+
+  static std::uint32_t size_bits(const Tensors& tensors) {
+    constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // Spreads sizes that are close together.
+    std::uint64_t bytes = 0;
+    for (const auto& tensor : tensors) bytes += tensor.nbytes();
+    return static_cast<std::uint32_t>((bytes * kGolden) >> (64 - kBitsOfSize));
+  }
+
+  // The upper bits count collectives. c10d takes the number as the tag.
+  void choose_tag(const Tensors& tensors) {
+    const std::uint32_t count = (collectiveCounter_ >> kBitsOfSize) + 1;
+    collectiveCounter_ = count << kBitsOfSize | size_bits(tensors);
+  }
+
+  static int sized(int tag, const Tensors& tensors) {
+    constexpr int kTags = std::numeric_limits<int>::max() >> kBitsOfSize;
+    if (tag < 0 || tag > kTags) {
+      throw UsageError("the tag of a message is " + std::to_string(tag) + "; Gloo takes 0 to " +
+                       std::to_string(kTags));
+    }
+    return tag << kBitsOfSize | static_cast<int>(size_bits(tensors));
   }
 };
 
@@ -119,7 +193,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
                              : ProcessGroupGloo::createDeviceForHostname(options.address)};
   // With two threads a small collective need not wait for a large one that was issued before it.
   gloo->threads = 2;
-  auto made = c10::make_intrusive<AbortableGloo>(addresses, options.rank, options.size, gloo);
+  auto made = c10::make_intrusive<SafeGloo>(addresses, options.rank, options.size, gloo);
   made->setTimeout(options.times.timeout);
   return made;
 }

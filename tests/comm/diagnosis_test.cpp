@@ -87,6 +87,24 @@ TEST(GroupDiagnosis, ShowsInWhatElseAPeerWaits) {
   EXPECT_EQ(said({"barrier", 4}).find(name), std::string::npos);
 }
 
+// Long before the timeout.
+TEST(GroupDiagnosis, SeesThatTheNextRankWaitsInACallOfAnotherSize) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  GroupDiagnosis mine(store, 1, 2, 1h), next(store, 0, 2, 1h);
+  const CallInGroup call{"all_reduce of Float[4]", 7, -1, 16};
+  const auto look = [&] { mine.throw_if_next_rank_waits_elsewhere(call); };
+  look();
+  for (const auto& theirs : {CallInGroup{"all_reduce of Float[2, 2]", 7, -1, 16},
+                             CallInGroup{"all_reduce of Float[2]", 6, -1, 8}}) {
+    next.say_waiting(theirs);
+    look();
+  }
+  next.say_waiting({"all_reduce of Float[2]", 7, -1, 8});
+  EXPECT_EQ(testing::message_of<CommError>(look),
+            "all_reduce of Float[4] on rank 1 of 2 cannot end: rank 0 waits in all_reduce of "
+            "Float[2] instead. Do all ranks call the same operations in the same order?");
+}
+
 // A stranger's words must not write to a terminal.
 TEST(GroupDiagnosis, ShowsReasonsOfPeersAsPlainText) {
   const auto store = c10::make_intrusive<c10d::HashStore>();

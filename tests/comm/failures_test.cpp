@@ -234,6 +234,62 @@ TEST(CommFailures, AnEmptyTensorWhereAnotherRankHasNoneIsADisagreement) {
             {.engine = testing::Engine::shared_memory});
 }
 
+// Gloo's own threads would end the process when a message is larger than its buffer.
+TEST(CommFailures, TensorsOfOtherSizesAreAnErrorOnEachRank) {
+  struct Call {
+    std::string name;
+    int larger;  // A rank that sends.
+    std::function<Work(Communicator&, at::Tensor)> begin;
+  };
+  const auto on_root = [](const Communicator& comm, const at::Tensor& mine) {
+    return std::vector<at::Tensor>(comm.rank() == 0 ? 2 : 0, mine.clone());
+  };
+  const std::vector<Call> calls = {
+      {"all_reduce", 0, [](auto& comm, auto mine) { return comm.all_reduce(mine, ReduceOp::sum); }},
+      {"reduce", 1, [](auto& comm, auto mine) { return comm.reduce(mine, 0, ReduceOp::sum); }},
+      {"broadcast", 0, [](auto& comm, auto mine) { return comm.broadcast(mine, 0); }},
+      {"all_gather", 1,
+       [](auto& comm, auto mine) { return comm.all_gather(at::cat({mine, mine}), mine); }},
+      {"gather", 1,
+       [&](auto& comm, auto mine) { return comm.gather(on_root(comm, mine), mine, 0); }},
+      {"scatter", 0,
+       [&](auto& comm, auto mine) { return comm.scatter(mine, on_root(comm, mine), 0); }},
+      {"message", 0,
+       [](auto& comm, auto mine) {
+         return comm.rank() == 0 ? comm.send(mine, 1, 5) : comm.receive(mine, 0, 5);
+       }},
+      {"all_to_all", 1, [](auto& comm, auto mine) { return comm.all_to_all(mine.clone(), mine); }}};
+  for (const Call& call : calls) {
+    SCOPED_TRACE(call.name);
+    const auto body = [&](Communicator& comm) {
+      call.begin(comm, torch::ones({2})).wait();
+      const auto text = message_of<CommError>([&] {
+        call.begin(comm, torch::ones({comm.rank() == call.larger ? 4000 : 2})).wait();
+        comm.barrier();  // A rank that only sends may be through.
+      });
+      EXPECT_NE(text.find("on rank " + std::to_string(comm.rank())), std::string::npos) << text;
+    };
+    run_ranks(2, body, {.timeout = 500ms, .engine = testing::Engine::gloo});
+  }
+}
+
+TEST(CommFailures, GlooTakesTagsUpToALimit) {
+  const auto body = [](Communicator& comm) {
+    constexpr int kMost = 524'287;
+    at::Tensor one = torch::full({1}, comm.rank());
+    (comm.rank() == 0 ? comm.send(one, 1, kMost) : comm.receive(one, 0, kMost)).wait();
+    EXPECT_EQ(one.item<int>(), 0);
+    for (const int tag : {-1, kMost + 1}) {
+      const auto text =
+          message_of<UsageError>([&] { comm.send(one, 1 - comm.rank(), tag).wait(); });
+      EXPECT_NE(text.find("is " + std::to_string(tag) + "; Gloo takes 0 to 524287"),
+                std::string::npos)
+          << text;
+    }
+  };
+  run_ranks(2, body, {.engine = testing::Engine::gloo});
+}
+
 TEST(CommFailures, DisagreementListsEveryRanksShapesOnEveryRank) {
   run_ranks(3, [](Communicator& comm) {
     const at::Tensor mine = comm.rank() == 1 ? torch::ones({1, 2, 5}) : torch::ones({1, 5});
