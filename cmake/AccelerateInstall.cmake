@@ -32,10 +32,13 @@ if(TARGET accelerate_transformers)
   install(TARGETS accelerate_transformers EXPORT AccelerateTransformersTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   install(EXPORT AccelerateTransformersTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
   install(FILES "${PROJECT_SOURCE_DIR}/accelerate/transformers.h" "${PROJECT_SOURCE_DIR}/accelerate/trainer.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate")
-  if(TARGET accelerate_parquet) # Found beside the library that opens it.
-    install(TARGETS accelerate_parquet LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  endif()
 endif()
+
+foreach(_plugin accelerate_parquet accelerate_cuda) # Found beside the library that opens it.
+  if(TARGET ${_plugin})
+    install(TARGETS ${_plugin} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  endif()
+endforeach()
 
 foreach(_folder ${_installed_folders})
   cmake_path(GET _folder PARENT_PATH _room)

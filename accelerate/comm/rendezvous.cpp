@@ -29,13 +29,7 @@ std::string checked_backend(const EngineOptions& engine) {
     throw ConfigError(
         "backend is 'nccl', which needs a GPU, and the device is the CPU. Use 'gloo'.");
   }
-  if (!detail::has_nccl()) {
-    throw ConfigError(
-        "distributed_type MULTI_GPU runs over NCCL, and this library was compiled without it. "
-        "Build with a CUDA LibTorch (tools/gpu_check does), set "
-        "init_process_group.backend = \"gloo\", or train on the CPU with "
-        "`accelerate launch --cpu`.");
-  }
+  detail::require_nccl();
   return "nccl";
 }
 

@@ -2,7 +2,7 @@
 # on two ranks; another torch is refused with a sentence.
 include("${CMAKE_CURRENT_LIST_DIR}/steps.cmake")
 
-set(env "${WORK}/env")
+set(env "${WORK}/an env") # A path with a blank.
 step("${PYTHON}" "${SOURCE}/tools/make_wheel.py" "${BUILD}" "${WORK}/dist")
 file(GLOB wheels "${WORK}/dist/accelerate_cpp-0.1.0-py3-none-manylinux_2_*_x86_64.whl")
 list(LENGTH wheels count)
@@ -28,7 +28,7 @@ if(NOT output MATCHES "^accelerate 0.1.0")
 endif()
 set(path "PATH=${env}/bin:$ENV{PATH}")
 step("${CMAKE_COMMAND}" -E env "${path}" "${command}" init "${WORK}/demo")
-if(NOT output MATCHES "-DCMAKE_PREFIX_PATH=${package} && cmake --build build\n *accelerate-cpp launch")
+if(NOT output MATCHES "-DCMAKE_PREFIX_PATH='${package}' && cmake --build build\n *accelerate-cpp launch")
   message(FATAL_ERROR "commands that do not work: ${output}")
 endif()
 set(config --config_file "${WORK}/demo/accelerate.yaml")
@@ -58,6 +58,13 @@ if(NOT output MATCHES "test accuracy: (0\\.9|1\\.0)")
   message(FATAL_ERROR "the new project said: ${output}")
 endif()
 step("${command}" test ${config})
+
+# A second copy of the library.
+set(other "${packages}/other/lib")
+file(COPY "${package}/lib/libaccelerate.so.0" DESTINATION "${other}")
+file(CREATE_LINK "${packages}" "${WORK}/packages" SYMBOLIC) # LD_PRELOAD knows no path with a blank.
+failing_step("this process loads accelerate.cpp from several places .${package}/lib/libaccelerate_transformers.so.0, ${other}/libaccelerate.so.0"
+             "${CMAKE_COMMAND}" -E env "LD_PRELOAD=${WORK}/packages/other/lib/libaccelerate.so.0" "${package}/libexec/accelerate/accelerate-torch")
 
 # What a wheel does not have, and the other name of the command.
 file(WRITE "${WORK}/launch_only/CMakeLists.txt"

@@ -28,8 +28,8 @@ class CapturedGraph {
   virtual void replay() = 0;
 };
 
-/// Returns an empty graph for `device`; null if it is not a GPU, or if this library was compiled
-/// without CUDA's headers.
+/// Returns an empty graph for `device`; null if it is not a GPU, or if libaccelerate_cuda.so, which
+/// has these graphs, is missing or does not fit LibTorch.
 [[nodiscard]] std::unique_ptr<CapturedGraph> make_captured_graph(c10::Device device);
 
 }  // namespace accelerate::detail

@@ -5,17 +5,11 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/own_libraries.h"
 #include "accelerate/transformers/datasets/readers/chunk_reader.h"
 
 namespace accelerate::detail {
 namespace {
-
-// Returns the path of the plugin, which lies beside the library that contains this function.
-std::filesystem::path plugin_file() {
-  Dl_info own{};
-  dladdr(reinterpret_cast<const void*>(&plugin_file), &own);
-  return std::filesystem::path(own.dli_fname).parent_path() / "libaccelerate_parquet.so";
-}
 
 // RTLD_DEEPBIND makes Arrow's libraries use the simdjson that they contain, not the one that this
 // program has already loaded.
@@ -31,7 +25,8 @@ void* opened_plugin(const std::filesystem::path& file) {
 
 void* parquet_function(const char* name, std::string_view verb,
                        const std::filesystem::path& parquet) {
-  const std::filesystem::path file = plugin_file();
+  const auto file =
+      library_folder(reinterpret_cast<const void*>(&opened_plugin)) / "libaccelerate_parquet.so";
   void* plugin = opened_plugin(file);
   if (void* function = plugin == nullptr ? nullptr : dlsym(plugin, name)) return function;
   const char* reason = std::filesystem::exists(file) ? dlerror() : nullptr;

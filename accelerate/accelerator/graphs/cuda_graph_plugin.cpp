@@ -1,4 +1,4 @@
-// Graphs of CUDA. Needs CUDA's headers; no_cuda_graph.cpp stands in for this file without them.
+// Graphs of CUDA. Part of libaccelerate_cuda.so, which captured_graph.cpp opens. Needs CUDA's headers.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
@@ -121,11 +121,10 @@ class CudaGraph final : public CapturedGraph {
 };
 
 }  // namespace
-
-std::unique_ptr<CapturedGraph> make_captured_graph(c10::Device device) {
-  if (!device.is_cuda()) return nullptr;
-  if (!device.has_index()) device = c10::Device(c10::kCUDA, c10::cuda::current_device());
-  return std::make_unique<CudaGraph>(device);
-}
-
 }  // namespace accelerate::detail
+
+// The caller owns what it returns.
+extern "C" accelerate::detail::CapturedGraph* accelerate_make_cuda_graph(c10::Device device) {
+  if (!device.has_index()) device = c10::Device(c10::kCUDA, c10::cuda::current_device());
+  return new accelerate::detail::CudaGraph(device);
+}
