@@ -39,13 +39,15 @@ class Architecture:
     has_windows: bool = False  # Where a mask that tells sequences apart cannot say so.
     first_position: int = 0
     takes_positions_of_choices: bool = True
+    without: tuple = ()  # Heads that Transformers lacks.
     unread: tuple = ()  # Parameters that nothing reads without tied embeddings.
     # Makes a configuration of sizes that a GGUF file can hold, of these keys; None: no GGUF file is read.
     gguf: typing.Callable[[random.Random, dict], transformers.PretrainedConfig] | None = None
 
     @property
     def heads(self):
-        return ENCODER_HEADS if self.is_encoder else DECODER_HEADS
+        all_heads = ENCODER_HEADS if self.is_encoder else DECODER_HEADS
+        return {head: auto for head, auto in all_heads.items() if head not in self.without}
 
 
 def bert_like(make):
@@ -77,7 +79,7 @@ def llama_like(make, more):
         rope = draw.choice(ROPES)
         if rope:
             common["rope_parameters"] = dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))
-        return make(**common, **more(draw))
+        return make(**(common | more(draw)))
     return config
 
 
@@ -91,6 +93,24 @@ def of_mistral(draw):
 
 def of_qwen2(draw):
     return {"use_sliding_window": draw.random() < 0.5, "sliding_window": draw.choice([3, 30]), "max_window_layers": 1}
+
+
+def of_qwen3(draw):
+    return of_qwen2(draw) | {"head_dim": draw.choice([6, 8]), "attention_bias": draw.random() < 0.5}
+
+
+def of_smollm3(draw):
+    return of_llama(draw) | {"no_rope_layers": draw.choice([None, [0, 1, 0], [1, 0, 1]]), "no_rope_layer_interval": draw.choice([1, 2]),
+                             "use_sliding_window": draw.random() < 0.5, "sliding_window": draw.choice([None, 3, 30])}
+
+
+def of_olmo2(draw):
+    return {"attention_bias": draw.random() < 0.5}
+
+
+def of_granite(draw):
+    return of_llama(draw) | {"embedding_multiplier": draw.choice([1.0, 12.0]), "residual_multiplier": draw.choice([1, 0.22]),
+                             "attention_multiplier": draw.choice([1.0, 0.0625]), "logits_scaling": draw.choice([1.0, 8])}
 
 
 def gpt2_of_gguf(draw, keys):
@@ -108,12 +128,20 @@ def llama_like_of_gguf(make, more=lambda draw: {}):
 ARCHITECTURES = {
     "bert": Architecture(bert_like(transformers.BertConfig), is_encoder=True, has_token_types=True),
     "roberta": Architecture(bert_like(transformers.RobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
+    "xlm-roberta": Architecture(bert_like(transformers.XLMRobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
+    "camembert": Architecture(bert_like(transformers.CamembertConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
     "distilbert": Architecture(distilbert, is_encoder=True, takes_positions_of_choices=False),
     "gpt2": Architecture(gpt2, gguf=gpt2_of_gguf),
     "llama": Architecture(llama_like(transformers.LlamaConfig, of_llama),
                           gguf=llama_like_of_gguf(transformers.LlamaConfig, lambda draw: {"attention_bias": draw.random() < 0.5})),
     "mistral": Architecture(llama_like(transformers.MistralConfig, of_mistral), has_windows=True),
     "qwen2": Architecture(llama_like(transformers.Qwen2Config, of_qwen2), has_windows=True, gguf=llama_like_of_gguf(transformers.Qwen2Config)),
+    "qwen3": Architecture(llama_like(transformers.Qwen3Config, of_qwen3), has_windows=True,
+                          gguf=llama_like_of_gguf(transformers.Qwen3Config, lambda draw: {"head_dim": 128})),
+    "smollm3": Architecture(llama_like(transformers.SmolLM3Config, of_smollm3), has_windows=True),
+    "olmo2": Architecture(llama_like(transformers.Olmo2Config, of_olmo2), without=("token_classification", "question_answering")),
+    "granite": Architecture(llama_like(transformers.GraniteConfig, of_granite),
+                            without=("sequence_classification", "token_classification", "question_answering")),
 }
 KINDS = list(ARCHITECTURES)
 

@@ -41,13 +41,13 @@ void expect_refused(const std::string& kind, const std::string& key, const Json&
 void expect_limits(const std::string& kind, const detail::ConfigKey& key) {
   using enum detail::ConfigKey::Kind;
   const std::string name(key.name);
-  std::vector<Json> values{Json::array({1})};
+  std::vector<Json> values{key.kind == integers ? Json::array({"x"}) : Json::array({1})};
   if (!key.may_be_null) values.push_back(nullptr);
   if (key.kind == integer || key.kind == number) {
     values.insert(values.end(), {"x", true, 1e19, key.least - 1, key.most * 2});
   } else {
     values.push_back(3);
-    values.push_back(key.kind == texts ? Json("x") : Json(1.5));
+    values.push_back(key.kind == texts || key.kind == integers ? Json("x") : Json(1.5));
   }
   if (key.kind == boolean) values.push_back("x");
   if (key.kind == integer) {

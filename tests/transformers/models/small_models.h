@@ -30,10 +30,15 @@ inline constexpr const char* kBertLike = R"("vocab_size": 30, "hidden_size": 16,
 inline constexpr const char* kLlamaLike = R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "intermediate_size": 20, "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0)";
 
+inline constexpr const char* kQwen3 = R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 4, "intermediate_size": 20, "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0)";
+
 /// One row for each architecture.
 inline constexpr SmallModel kSmallModels[] = {
     {"bert", kBertLike},
     {"roberta", kBertLike, /*first_position=*/1},  // Behind the padding token.
+    {"xlm-roberta", kBertLike, /*first_position=*/1},
+    {"camembert", kBertLike, /*first_position=*/1},
     {"distilbert", R"("vocab_size": 30, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 20, "max_position_embeddings": 12, "dropout": 0.0,
                       "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "pad_token_id": 0)"},
     {"gpt2", R"("vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 12, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
@@ -41,6 +46,10 @@ inline constexpr SmallModel kSmallModels[] = {
     {"llama", kLlamaLike},
     {"mistral", kLlamaLike},
     {"qwen2", kLlamaLike},
+    {"qwen3", kQwen3},
+    {"smollm3", kLlamaLike},
+    {"olmo2", kLlamaLike},
+    {"granite", kLlamaLike},
 };
 // clang-format on
 

@@ -132,6 +132,8 @@ class DecoderModel : public BaseTextModel {
   using BaseTextModel::BaseTextModel;
   /// The longest text that the model is made for, in tokens.
   [[nodiscard]] virtual std::int64_t max_positions() const = 0;
+  /// What the scores of words are divided by.
+  [[nodiscard]] virtual double logits_scaling() const { return 1; }
 
  protected:
   /// Returns the tokens of `inputs`, with a cache if one is wanted. Computes nothing yet.

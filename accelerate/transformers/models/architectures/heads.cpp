@@ -165,9 +165,10 @@ ModelOutput MaskedLM::output_of(const TextInputs& inputs) {
 
 // --- Of decoders ---
 
-CausalLM::CausalLM(BelowHead below, std::int64_t max_positions)
+CausalLM::CausalLM(BelowHead below, const DecoderModel& decoder)
     : TextModelWithHead(std::move(below)),
-      max_positions_(max_positions),
+      max_positions_(decoder.max_positions()),
+      logits_scaling_(decoder.logits_scaling()),
       lm_head_(base().hidden_size(), base().vocab_size(), /*has_bias=*/false) {
   register_module("lm_head", lm_head_);
   post_init();
@@ -202,7 +203,8 @@ ModelOutput CausalLM::output_of(const TextInputs& inputs) {
     const std::int64_t kept = std::min(inputs.logits_to_keep, hidden.size(1));
     hidden = hidden.narrow(1, hidden.size(1) - kept, kept);
   }
-  const at::Tensor logits = lm_head_(hidden);
+  const at::Tensor scores = lm_head_(hidden);
+  const at::Tensor logits = logits_scaling_ == 1 ? scores : scores / logits_scaling_;
   ModelOutput output = computed.output();
   if (labels.defined()) {
     output.loss =
@@ -268,8 +270,7 @@ std::map<Task, MakeModel> decoder_classes(
            [=](const PretrainedConfig& config) {
              const auto decoder = make(config);
              return std::make_shared<CausalLM>(
-                 BelowHead{names.prefix + names.causal_lm, decoder, names.base},
-                 decoder->max_positions());
+                 BelowHead{names.prefix + names.causal_lm, decoder, names.base}, *decoder);
            }},
           {sequence_classification,
            [=](const PretrainedConfig& config) {

@@ -131,7 +131,7 @@ class MaskedLM : public TextModelWithHead {
 /// what the token before it predicts. logits: {B, T or logits_to_keep, V}.
 class CausalLM final : public TextModelWithHead {
  public:
-  CausalLM(BelowHead below, std::int64_t max_positions);
+  CausalLM(BelowHead below, const DecoderModel& decoder);
   void tie_weights() override;
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] Linear output_embeddings() override { return lm_head_; }
@@ -143,6 +143,7 @@ class CausalLM final : public TextModelWithHead {
 
  private:
   std::int64_t max_positions_;
+  double logits_scaling_;
   Linear lm_head_;
 };
 

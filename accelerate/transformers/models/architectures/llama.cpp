@@ -33,11 +33,40 @@ void read_heads(const PretrainedConfig& config, LlamaConfig& values) {
                     "; allowed is an even number, as pairs are rotated");
 }
 
-void check_layer_types(const PretrainedConfig& config, const LlamaConfig& values) {
-  const auto& types = values.layer_types;
-  if (types.empty() || static_cast<std::int64_t>(types.size()) == values.num_hidden_layers) return;
+// Says for each layer whether it rotates.
+void read_rotations(const PretrainedConfig& config, const LlamaFamily& family,
+                    LlamaConfig& values) {
+  auto& rotates = values.no_rope_layers;
+  const auto layers = static_cast<std::size_t>(values.num_hidden_layers);
+  if (!family.skips_rotations) rotates.assign(layers, 1);
+  if (rotates.empty()) {
+    for (std::int64_t i = 1; i <= values.num_hidden_layers; ++i)
+      rotates.push_back(i % values.no_rope_layer_interval == 0 ? 0 : 1);
+  }
+  if (rotates.size() >= layers) return;
+  throw ConfigError(config.name() + ": 'no_rope_layers' has " + std::to_string(rotates.size()) +
+                    " entries; allowed is one for each of " + std::to_string(layers) +
+                    " 'num_hidden_layers'");
+}
+
+// Says for each layer whether it has the window.
+void read_layer_types(const PretrainedConfig& config, const LlamaFamily& family,
+                      LlamaConfig& values) {
+  auto& types = values.layer_types;
+  const auto layers = static_cast<std::size_t>(values.num_hidden_layers);
+  const auto is_full = [&](std::size_t layer) {
+    if (!values.sliding_window) return true;
+    if (family.windows == LlamaFamily::Windows::all_layers) return false;
+    return family.skips_rotations ? values.no_rope_layers[layer] != 0
+                                  : static_cast<std::int64_t>(layer) < values.max_window_layers;
+  };
+  if (types.empty()) {
+    for (std::size_t i = 0; i < layers; ++i)
+      types.emplace_back(is_full(i) ? "full_attention" : "sliding_attention");
+  }
+  if (types.size() == layers) return;
   throw ConfigError(config.name() + ": 'layer_types' has " + std::to_string(types.size()) +
-                    " entries; allowed are " + std::to_string(values.num_hidden_layers) +
+                    " entries; allowed are " + std::to_string(layers) +
                     ", one for each of 'num_hidden_layers'");
 }
 
@@ -47,19 +76,26 @@ LlamaConfig read_llama(const PretrainedConfig& config, const LlamaFamily& family
   check_activation(config, "hidden_act");
   check_padding_row(config, values.pad_token_id, "vocab_size", values.vocab_size);
   read_heads(config, values);
-  check_layer_types(config, values);
-  if (!family.reads_biases) values.attention_bias = values.mlp_bias = false;
-  const bool has_windows =
-      family.windows == LlamaFamily::Windows::all_layers ||
-      (family.windows == LlamaFamily::Windows::some_layers && values.use_sliding_window);
+  if (family.biases != LlamaFamily::Biases::all) values.mlp_bias = false;
+  if (family.biases == LlamaFamily::Biases::none) values.attention_bias = false;
+  // Without use_sliding_window, layer_types of SmolLM 3 still count.
+  const bool some_have =
+      values.use_sliding_window || (family.skips_rotations && !values.layer_types.empty());
+  const bool has_windows = family.windows == LlamaFamily::Windows::all_layers ||
+                           (family.windows == LlamaFamily::Windows::some_layers && some_have);
   if (!has_windows) values.sliding_window.reset();
+  read_rotations(config, family, values);
+  read_layer_types(config, family, values);
   return values;
 }
 
 class LlamaLayer final : public torch::nn::Module {
  public:
-  LlamaLayer(const LlamaConfig& config, const LlamaFamily& family)
+  LlamaLayer(const LlamaConfig& config, const LlamaFamily& family, std::size_t index)
       : torch::nn::Module(family.class_prefix + "DecoderLayer"),
+        query_norms_(family.query_norms),
+        norms_after_(family.norms_after),
+        rotates_(config.no_rope_layers[index] != 0),
         head_dim_(*config.head_dim),
         attention_dropout_(config.attention_dropout.value_or(0)),
         activation_(activation_of(config.hidden_act)),
@@ -72,42 +108,77 @@ class LlamaLayer final : public torch::nn::Module {
         o_proj_(config.num_attention_heads * head_dim_, config.hidden_size, config.attention_bias),
         gate_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
         up_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
-        down_proj_(config.intermediate_size, config.hidden_size, config.mlp_bias),
-        input_layernorm_(family.class_prefix + "RMSNorm", config.hidden_size, config.rms_norm_eps),
-        post_attention_layernorm_(family.class_prefix + "RMSNorm", config.hidden_size,
-                                  config.rms_norm_eps) {
+        down_proj_(config.intermediate_size, config.hidden_size, config.mlp_bias) {
+    const auto norm = [&](torch::nn::Module& parent, const char* name, std::int64_t size) {
+      return parent.register_module(
+          name, RMSNorm(family.class_prefix + "RMSNorm", size, config.rms_norm_eps, norms_after_));
+    };
     auto& attention = part(*this, "self_attn", family.class_prefix + "Attention");
     attention.register_module("q_proj", q_proj_);
     attention.register_module("k_proj", k_proj_);
     attention.register_module("v_proj", v_proj_);
     attention.register_module("o_proj", o_proj_);
+    if (query_norms_ != LlamaFamily::QueryNorms::none) {
+      const bool all = query_norms_ == LlamaFamily::QueryNorms::all_heads;
+      q_norm_ = norm(attention, "q_norm", head_dim_ * (all ? config.num_attention_heads : 1));
+      k_norm_ = norm(attention, "k_norm", head_dim_ * (all ? *config.num_key_value_heads : 1));
+    }
     auto& mlp = part(*this, "mlp", family.class_prefix + "MLP");
     mlp.register_module("gate_proj", gate_proj_);
     mlp.register_module("up_proj", up_proj_);
     mlp.register_module("down_proj", down_proj_);
-    register_module("input_layernorm", input_layernorm_);
-    register_module("post_attention_layernorm", post_attention_layernorm_);
+    attention_norm_ = norm(*this, norms_after_ ? "post_attention_layernorm" : "input_layernorm",
+                           config.hidden_size);
+    mlp_norm_ =
+        norm(*this, norms_after_ ? "post_feedforward_layernorm" : "post_attention_layernorm",
+             config.hidden_size);
+    if (!family.multiplies) return;
+    scale_ = config.attention_multiplier;
+    residual_ = config.residual_multiplier;
   }
 
   // hidden: {…, H}. Returns the same shape.
   at::Tensor forward(const at::Tensor& hidden, const Tokens& tokens, const Rotary::Angles& angles,
                      AttentionSpec spec) {
-    const auto heads_of = [&](const at::Tensor& all) { return all.unflatten(-1, {-1, head_dim_}); };
     spec.dropout = is_training() ? attention_dropout_ : 0;
-    const at::Tensor read = input_layernorm_(hidden);
-    const at::Tensor query = rotate(heads_of(q_proj_(read)), angles),
-                     key = rotate(heads_of(k_proj_(read)), angles), value = heads_of(v_proj_(read));
-    const at::Tensor attended = hidden + o_proj_(attention(query, key, value, tokens, spec));
-    const at::Tensor normed = post_attention_layernorm_(attended);
-    return attended + down_proj_(activation_(gate_proj_(normed)) * up_proj_(normed));
+    spec.scale = scale_;
+    const auto attend = [&](const at::Tensor& read) {
+      const at::Tensor query = turned(q_proj_(read), q_norm_, angles),
+                       key = turned(k_proj_(read), k_norm_, angles);
+      return o_proj_(attention(query, key, heads_of(v_proj_(read)), tokens, spec));
+    };
+    const auto feed = [&](const at::Tensor& read) {
+      return down_proj_(activation_(gate_proj_(read)) * up_proj_(read));
+    };
+    return half(half(hidden, attention_norm_, attend), mlp_norm_, feed);
   }
 
  private:
+  // Returns hidden + run(norm(hidden)), or hidden + norm(run(hidden)).
+  template <typename Run>
+  at::Tensor half(const at::Tensor& hidden, RMSNorm& norm, const Run& run) const {
+    const at::Tensor made = norms_after_ ? norm(run(hidden)) : run(norm(hidden));
+    return hidden + (residual_ ? made * *residual_ : made);
+  }
+
+  at::Tensor heads_of(const at::Tensor& all) const { return all.unflatten(-1, {-1, head_dim_}); }
+
+  // Returns the heads of queries or keys, normed and rotated.
+  at::Tensor turned(const at::Tensor& all, RMSNorm& norm, const Rotary::Angles& angles) const {
+    using enum LlamaFamily::QueryNorms;
+    at::Tensor heads = heads_of(query_norms_ == all_heads ? norm(all) : all);
+    if (query_norms_ == each_head) heads = norm(heads);
+    return rotates_ ? rotate(heads, angles).to(heads.scalar_type()) : heads;
+  }
+
+  LlamaFamily::QueryNorms query_norms_;
+  bool norms_after_, rotates_;
   std::int64_t head_dim_;
   double attention_dropout_;
+  std::optional<double> scale_, residual_;
   Activation activation_;
   Linear q_proj_, k_proj_, v_proj_, o_proj_, gate_proj_, up_proj_, down_proj_;
-  RMSNorm input_layernorm_, post_attention_layernorm_;
+  RMSNorm q_norm_ = nullptr, k_norm_ = nullptr, attention_norm_ = nullptr, mlp_norm_ = nullptr;
 };
 
 class LlamaModel final : public DecoderModel {
@@ -116,22 +187,28 @@ class LlamaModel final : public DecoderModel {
       : DecoderModel(family.class_prefix + "Model", config, "model"),
         family_(family),
         values_(read_llama(config, family)),
-        rotary_(config, *values_.head_dim, values_.max_position_embeddings, layer_types()) {
+        rotary_(config, {.head_dim = *values_.head_dim,
+                         .max_positions = values_.max_position_embeddings,
+                         .layer_types = {values_.layer_types.begin(), values_.layer_types.end()},
+                         .default_theta = family.default_theta}) {
     embed_tokens_ = register_module(
         "embed_tokens",
         torch::nn::Embedding(torch::nn::EmbeddingOptions(values_.vocab_size, values_.hidden_size)
                                  .padding_idx(values_.pad_token_id)));
-    for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
-      layers_->push_back(std::make_shared<LlamaLayer>(values_, family));
+    for (std::size_t i = 0; i < values_.layer_types.size(); ++i)
+      layers_->push_back(std::make_shared<LlamaLayer>(values_, family, i));
     register_module("layers", layers_);
     norm_ = register_module("norm", RMSNorm(family.class_prefix + "RMSNorm", values_.hidden_size,
-                                            values_.rms_norm_eps));
+                                            values_.rms_norm_eps, family.norms_after));
     post_init();
   }
   [[nodiscard]] bool ties_embeddings() const override { return values_.tie_word_embeddings; }
   [[nodiscard]] torch::nn::Embedding input_embeddings() override { return embed_tokens_; }
   [[nodiscard]] std::int64_t max_positions() const override {
     return values_.max_position_embeddings;
+  }
+  [[nodiscard]] double logits_scaling() const override {
+    return family_.multiplies ? values_.logits_scaling : 1;
   }
   [[nodiscard]] std::vector<std::string> no_split_modules() const override {
     return {family_.class_prefix + "DecoderLayer"};
@@ -142,35 +219,27 @@ class LlamaModel final : public DecoderModel {
   }
   [[nodiscard]] ParallelPlan parallel_plan() const override {
     using enum ParallelPlan::Cut;
-    return {.tensor_parallel = {{"layers.*.self_attn.q_proj", colwise},
-                                {"layers.*.self_attn.k_proj", colwise},
-                                {"layers.*.self_attn.v_proj", colwise},
-                                {"layers.*.self_attn.o_proj", rowwise},
-                                {"layers.*.mlp.gate_proj", colwise},
-                                {"layers.*.mlp.up_proj", colwise},
-                                {"layers.*.mlp.down_proj", rowwise}},
-            .pipeline = {{"embed_tokens"}, {"layers.*"}, {"norm"}}};
+    ParallelPlan plan{.tensor_parallel = {{"layers.*.mlp.gate_proj", colwise},
+                                          {"layers.*.mlp.up_proj", colwise},
+                                          {"layers.*.mlp.down_proj", rowwise}},
+                      .pipeline = {{"embed_tokens"}, {"layers.*"}, {"norm"}}};
+    // A norm over all heads of a token needs them on one rank.
+    if (family_.query_norms == LlamaFamily::QueryNorms::all_heads) return plan;
+    plan.tensor_parallel.insert(plan.tensor_parallel.begin(),
+                                {{"layers.*.self_attn.q_proj", colwise},
+                                 {"layers.*.self_attn.k_proj", colwise},
+                                 {"layers.*.self_attn.v_proj", colwise},
+                                 {"layers.*.self_attn.o_proj", rowwise}});
+    return plan;
   }
   [[nodiscard]] Computed compute(const TextInputs& inputs, const HeadNeeds& needs) override;
 
  private:
   // Returns the window of a layer; nullopt if the layer sees all tokens before.
   [[nodiscard]] std::optional<std::int64_t> window_of(std::size_t layer) const {
-    const auto& types = values_.layer_types;
-    if (family_.windows != LlamaFamily::Windows::some_layers) return values_.sliding_window;
-    const bool is_full = types.empty()
-                             ? static_cast<std::int64_t>(layer) < values_.max_window_layers
-                             : types[layer] == "full_attention";
+    const bool is_full = family_.windows == LlamaFamily::Windows::some_layers &&
+                         values_.layer_types[layer] == "full_attention";
     return is_full ? std::nullopt : values_.sliding_window;
-  }
-
-  // The types of its layers, as the keys of rope_parameters call them.
-  [[nodiscard]] std::set<std::string> layer_types() const {
-    std::set<std::string> types(values_.layer_types.begin(), values_.layer_types.end());
-    if (!types.empty()) return types;
-    for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
-      types.insert(window_of(static_cast<std::size_t>(i)) ? "sliding_attention" : "full_attention");
-    return types;
   }
 
   LlamaFamily family_;
@@ -185,8 +254,10 @@ Computed LlamaModel::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   auto computed = begin(inputs, needs);
   const Tokens& tokens = computed.tokens;
   computed.hidden = words_of(inputs, tokens);
+  if (family_.multiplies) computed.hidden = computed.hidden * values_.embedding_multiplier;
   const at::Tensor positions = take_positions(positions_of(inputs, tokens.past()), inputs, tokens);
-  const auto angles = rotary_.angles(positions, computed.hidden.scalar_type());
+  const auto angles =
+      rotary_.angles(positions, family_.norms_after ? at::kFloat : computed.hidden.scalar_type());
   AttentionSpec spec = attention_spec(computed, inputs);
   run_layers(computed, inputs, layers_, [&](std::size_t i) {
     if (i == 0 || window_of(i) != window_of(i - 1))
@@ -230,7 +301,7 @@ GgufNames llama_gguf(std::string_view architecture) {
 }  // namespace
 
 Architecture llama_like(std::string_view model_type, const LlamaFamily& family) {
-  return {
+  Architecture made{
       .model_type = model_type,
       .classes = decoder_classes({.prefix = family.class_prefix,
                                   .base_of_question_answering = family.base_of_question_answering},
@@ -239,6 +310,8 @@ Architecture llama_like(std::string_view model_type, const LlamaFamily& family) 
                                  }),
       .keys = keys_of<LlamaConfig>(),
       .gguf = llama_gguf(model_type)};
+  for (const Task task : family.without) made.classes.erase(task);
+  return made;
 }
 
 Architecture llama() {

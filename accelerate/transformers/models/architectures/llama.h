@@ -28,15 +28,23 @@ struct LlamaConfig {
   double rms_norm_eps = 1e-6;
   std::optional<std::int64_t> pad_token_id = {};
   bool tie_word_embeddings = false;
-  bool attention_bias = false;  ///< Llama only.
-  bool mlp_bias = false;        ///< Llama only.
+  bool attention_bias = false;  ///< As LlamaFamily::biases says.
+  bool mlp_bias = false;
   std::optional<double> attention_dropout = 0;
-  std::optional<std::int64_t> sliding_window = {};  ///< Mistral and Qwen 2 only.
-  bool use_sliding_window = false;                  ///< Qwen 2 only: switches its window on.
-  /// Qwen 2 only: the first layer with a window, if layer_types is empty.
+  std::optional<std::int64_t> sliding_window = {};  ///< As LlamaFamily::windows says.
+  bool use_sliding_window = false;  ///< Switches the window on, where some layers have it.
+  /// The first layer with a window, if layer_types is empty. Qwen only.
   std::int64_t max_window_layers = 28;
-  /// Qwen 2 only: "full_attention" or "sliding_attention" for each layer.
+  /// "full_attention" or "sliding_attention" for each layer.
   std::vector<std::string> layer_types = {};
+  /// SmolLM 3 only: 0 for each layer that does not rotate. If empty, each layer whose number from 1
+  /// is a multiple of the interval does not.
+  std::vector<std::int64_t> no_rope_layers = {};
+  std::int64_t no_rope_layer_interval = 4;
+  /// Granite only: factors of the embeddings, of what each half of a layer adds, and of scores; and
+  /// the divisor of logits.
+  double embedding_multiplier = 1, residual_multiplier = 1, attention_multiplier = 1,
+         logits_scaling = 1;
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
@@ -60,6 +68,12 @@ struct LlamaConfig {
     visit("use_sliding_window", self.use_sliding_window);
     visit("max_window_layers", self.max_window_layers, limits::kIndex);
     visit("layer_types", self.layer_types);
+    visit("no_rope_layers", self.no_rope_layers);
+    visit("no_rope_layer_interval", self.no_rope_layer_interval, limits::kInterval);
+    visit("embedding_multiplier", self.embedding_multiplier, limits::kFactor);
+    visit("residual_multiplier", self.residual_multiplier, limits::kFactor);
+    visit("attention_multiplier", self.attention_multiplier, limits::kFactor);
+    visit("logits_scaling", self.logits_scaling, limits::kDivisor);
   }
 };
 
@@ -67,13 +81,25 @@ struct LlamaConfig {
 struct LlamaFamily {
   std::string class_prefix = "Llama";
   LlamaConfig defaults = {};
-  bool reads_biases = true;     ///< attention_bias and mlp_bias count.
+  /// Which of attention_bias and mlp_bias count.
+  enum class Biases { none, of_attention, all } biases = Biases::all;
   bool biases_queries = false;  ///< Queries, keys and values have biases.
   /// Which layers have the sliding_window.
   enum class Windows { none, all_layers, some_layers } windows = Windows::none;
+  /// Whether queries and keys are normed before they are rotated: each head alone, or all heads of a
+  /// token together.
+  enum class QueryNorms { none, each_head, all_heads } query_norms = QueryNorms::none;
+  /// Attention and MLP norm what they give, and not what they read. The norms weight in fp32, and
+  /// queries and keys are rotated in fp32.
+  bool norms_after = false;
+  bool skips_rotations = false;  ///< no_rope_layers counts.
+  bool multiplies = false;       ///< The factors of Granite count.
+  double default_theta = 10000;  ///< Of rotations, if the file has no rope_theta.
   /// The name of the decoder below the head of question answering. Transformers' Llama has another
   /// one there than below its other heads.
   std::string base_of_question_answering = "transformer";
+  /// Heads of Llama that this architecture does not have.
+  std::vector<Task> without = {};
 };
 
 [[nodiscard]] Architecture llama();

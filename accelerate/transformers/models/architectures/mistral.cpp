@@ -6,7 +6,7 @@ namespace accelerate::detail {
 
 Architecture mistral() {
   LlamaFamily family{.class_prefix = "Mistral",
-                     .reads_biases = false,
+                     .biases = LlamaFamily::Biases::none,
                      .windows = LlamaFamily::Windows::all_layers,
                      .base_of_question_answering = "model"};
   family.defaults.intermediate_size = 14336;

@@ -6,7 +6,7 @@ namespace accelerate::detail {
 
 Architecture qwen2() {
   LlamaFamily family{.class_prefix = "Qwen2",
-                     .reads_biases = false,
+                     .biases = LlamaFamily::Biases::none,
                      .biases_queries = true,
                      .windows = LlamaFamily::Windows::some_layers};
   family.defaults.vocab_size = 151936;

@@ -3,11 +3,13 @@
 
 namespace accelerate::detail {
 
-Architecture bert(), roberta(), distilbert(), llama(), mistral(), qwen2(), gpt2();
+Architecture bert(), roberta(), xlm_roberta(), camembert(), distilbert(), llama(), mistral(),
+    qwen2(), qwen3(), smollm3(), olmo2(), granite(), gpt2();
 
 const std::vector<Architecture>& architectures() {
-  static const std::vector<Architecture> all{bert(),    roberta(), distilbert(), llama(),
-                                             mistral(), qwen2(),   gpt2()};
+  static const std::vector<Architecture> all{
+      bert(),  roberta(), xlm_roberta(), camembert(), distilbert(), llama(), mistral(),
+      qwen2(), qwen3(),   smollm3(),     olmo2(),     granite(),    gpt2()};
   return all;
 }
 

@@ -1,5 +1,6 @@
-// RoBERTa: BERT's layers, positions counted from pad_token_id + 1, some heads of its own.
-// Source: Liu et al. 2019; `modeling_roberta.py` of Transformers.
+// RoBERTa: BERT's layers, positions counted from pad_token_id + 1, some heads of its own. XLM-RoBERTa
+// and CamemBERT are RoBERTas with other vocabularies. Source: Liu et al. 2019; `modeling_roberta.py`,
+// `modeling_xlm_roberta.py` and `modeling_camembert.py` of Transformers.
 #include <ATen/ops/tanh.h>
 
 #include "accelerate/transformers/models/architectures/bert.h"
@@ -7,14 +8,6 @@
 
 namespace accelerate::detail {
 namespace {
-
-BertFamily roberta_family() {
-  BertFamily family{.class_prefix = "Roberta", .base_model_prefix = "roberta"};
-  family.defaults.vocab_size = 50265;
-  family.defaults.pad_token_id = 1;
-  family.counts_behind_padding = true;
-  return family;
-}
 
 class RobertaFirstTokenHead final : public FirstTokenHead {
  public:
@@ -24,7 +17,8 @@ class RobertaFirstTokenHead final : public FirstTokenHead {
         dropout_(roberta->dropout_of_head()),
         dense_(roberta->hidden_size(), roberta->hidden_size()),
         out_proj_(roberta->hidden_size(), scores()) {
-    auto& classifier = part(*this, "classifier", "RobertaClassificationHead");
+    auto& classifier =
+        part(*this, "classifier", roberta->family().class_prefix + "ClassificationHead");
     classifier.register_module("dense", dense_);
     classifier.register_module("out_proj", out_proj_);
     post_init();
@@ -46,7 +40,7 @@ class RobertaForMaskedLM final : public MaskedLM {
   explicit RobertaForMaskedLM(const std::shared_ptr<BertModel>& roberta)
       : MaskedLM(below_head("ForMaskedLM", roberta), activation_of("gelu"),
                  roberta->values().layer_norm_eps) {
-    auto& head = part(*this, "lm_head", "RobertaLMHead");
+    auto& head = part(*this, "lm_head", roberta->family().class_prefix + "LMHead");
     head.register_module("dense", dense);
     head.register_module("layer_norm", norm);
     head.register_module("decoder", decoder);
@@ -55,14 +49,31 @@ class RobertaForMaskedLM final : public MaskedLM {
   }
 };
 
-}  // namespace
-
-Architecture roberta() {
-  const MakeBert bare{roberta_family(), /*pools=*/false};
-  Architecture made = bert_like("roberta", bare.family);
+Architecture roberta_like(std::string_view model_type, const std::string& class_prefix,
+                          std::int64_t vocab_size = BertConfig().vocab_size) {
+  BertFamily family{.class_prefix = class_prefix, .base_model_prefix = "roberta"};
+  family.defaults.vocab_size = vocab_size;
+  family.defaults.pad_token_id = 1;
+  family.counts_behind_padding = true;
+  const MakeBert bare{family, /*pools=*/false};
+  Architecture made = bert_like(model_type, family);
   made.classes[Task::sequence_classification] = with_head<RobertaFirstTokenHead>(bare);
   made.classes[Task::masked_lm] = with_head<RobertaForMaskedLM>(bare);
   return made;
+}
+
+}  // namespace
+
+Architecture xlm_roberta() {
+  return roberta_like("xlm-roberta", "XLMRoberta");
+}
+
+Architecture camembert() {
+  return roberta_like("camembert", "Camembert");
+}
+
+Architecture roberta() {
+  return roberta_like("roberta", "Roberta", 50265);
 }
 
 }  // namespace accelerate::detail

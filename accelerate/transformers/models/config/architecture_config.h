@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -16,6 +17,11 @@ template <typename T>
 inline constexpr bool kIsOptional = false;
 template <typename T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+template <typename T>
+inline constexpr bool kIsList = false;
+template <typename T>
+inline constexpr bool kIsList<std::vector<T>> = true;
 
 /// Reads the keys that `Config::visit(self, visit)` lists. `visit` is called with a key, its field
 /// and, for numbers, the Range of values. Keys that config.json lacks keep their values in
@@ -32,7 +38,7 @@ template <typename Config>
       field = value_in(values, key, range...);
     } else if constexpr (sizeof...(range) > 0) {
       field = value_in(values, key, range...);
-    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    } else if constexpr (kIsList<T>) {
       field = values.get<T>(key, field);
     } else {
       if (is_null) values.refuse(key, std::is_same_v<T, bool> ? "true or false" : "a text");
@@ -44,7 +50,7 @@ template <typename Config>
 
 /// A key of config.json, and what it may say.
 struct ConfigKey {
-  enum class Kind { boolean, text, texts, integer, number };
+  enum class Kind { boolean, text, texts, integer, integers, number };
   std::string_view name;
   Kind kind;
   bool may_be_null = false;
@@ -64,8 +70,8 @@ template <typename Config>
                         static_cast<double>(range.least), static_cast<double>(range.most)});
       };
       add_number(limits...);
-    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-      keys.push_back({key, texts, true});
+    } else if constexpr (kIsList<T>) {
+      keys.push_back({key, std::is_same_v<T, std::vector<std::string>> ? texts : integers, true});
     } else {
       keys.push_back({key, std::is_same_v<T, bool> ? boolean : text});
     }

@@ -31,6 +31,9 @@ inline constexpr Range<std::int64_t> kTokenId{-kWords.most, kWords.most};
 inline constexpr Range<double> kShare{0, 1};
 inline constexpr Range<double> kEpsilon{0, 1};
 inline constexpr Range<double> kDeviation{0, 100};
+inline constexpr Range<double> kFactor{-1e6, 1e6};
+inline constexpr Range<double> kDivisor{1e-6, 1e6};
+inline constexpr Range<std::int64_t> kInterval{1, 1 << 12};
 }  // namespace limits
 
 /// "an integer from 1 to 131072", "a number from 0 to 1".

@@ -81,13 +81,13 @@ std::optional<PretrainedConfig> entry_of(const PretrainedConfig& values,
 
 }  // namespace
 
-Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions,
-               const std::set<std::string>& layer_types)
-    : dim_(dim), max_positions_(max_positions) {
-  theta_ = value_or(config, "rope_theta", kTheta, theta_);
+Rotary::Rotary(const PretrainedConfig& config, const Model& model)
+    : dim_(model.head_dim),
+      max_positions_(model.max_positions),
+      theta_(value_or(config, "rope_theta", kTheta, model.default_theta)) {
   auto values = config.section("rope_parameters");
   if (!values) values = config.section("rope_scaling");
-  if (values) values = entry_of(*values, layer_types);
+  if (values) values = entry_of(*values, model.layer_types);
   if (!values) return;
   theta_ = value_or(*values, "rope_theta", kTheta, theta_);
   const auto type =
@@ -112,9 +112,9 @@ Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t ma
   const char* const original = "original_max_position_embeddings";
   original_positions_ =
       value_or(config, original, kPositions,
-               value_or(*values, original, kPositions, static_cast<double>(max_positions)));
+               value_or(*values, original, kPositions, static_cast<double>(max_positions_)));
   if (type_ == Type::yarn && values->json_of("factor") == "null") {
-    factor_ = static_cast<double>(max_positions) / original_positions_;
+    factor_ = static_cast<double>(max_positions_) / original_positions_;
   } else {
     factor_ = required(*values, "factor", type);
   }
