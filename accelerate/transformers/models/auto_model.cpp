@@ -3,7 +3,10 @@
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "accelerate/base/environment.h"
@@ -32,6 +35,28 @@ Makers& makers() {
   return known;
 }
 
+// Types of Transformers that are not here, and one that is and does the same work.
+constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
+    {"albert", "bert"},        {"deberta", "roberta"},  {"deberta-v2", "roberta"},
+    {"deepseek_v3", "qwen3"},  {"electra", "bert"},     {"gemma", "llama"},
+    {"gemma2", "llama"},       {"gemma3", "qwen3"},     {"gemma3_text", "qwen3"},
+    {"gpt_neo", "gpt2"},       {"gpt_neox", "gpt2"},    {"gpt_oss", "qwen3"},
+    {"granitemoe", "granite"}, {"llama4", "llama"},     {"mixtral", "mistral"},
+    {"modernbert", "roberta"}, {"mpnet", "roberta"},    {"olmo", "olmo2"},
+    {"olmoe", "olmo2"},        {"olmo3", "olmo2"},      {"opt", "gpt2"},
+    {"phi", "llama"},          {"phi3", "llama"},       {"qwen2_moe", "qwen2"},
+    {"qwen3_moe", "qwen3"},    {"qwen3_next", "qwen3"}, {"xlm-roberta-xl", "xlm-roberta"},
+};
+
+// Names the type among `known` that is nearest to `type`; "" if none is near.
+std::string advice_for(const std::string& type, const std::vector<std::string>& known) {
+  const auto instead =
+      std::ranges::find(kInstead, type, &std::pair<std::string_view, std::string_view>::first);
+  if (instead == std::end(kInstead) || std::ranges::find(known, instead->second) == known.end())
+    return did_you_mean(type, known);
+  return " For the same work take a model of type '" + std::string(instead->second) + "'.";
+}
+
 const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const std::string type = config.model_type();
   const auto found = makers().find({type, task});
@@ -39,7 +64,7 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const auto known = known_model_types(task);
   throw ConfigError(config.name() + ": the model_type is '" + type +
                     "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
-                    ". Add your own class by register_model()");
+                    "." + advice_for(type, known) + " Or add a class by register_model()");
 }
 
 // Throws ConfigError if the weights surely take more memory than there is.

@@ -254,7 +254,10 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
   expect_has(said,
              "bert, camembert, distilbert, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, "
              "roberta, smollm3, xlm-roberta");
-  expect_has(said, "register_model");
+  expect_has(said, ". Did you mean 'bert'? Or add a class by register_model()");
+  folder.write("config.json", R"({"model_type": "qwen3_moe"})");
+  expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
+             "For the same work take a model of type 'qwen3'.");
   folder.write("config.json", "{}");
   (void)message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); });
 }
