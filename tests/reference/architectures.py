@@ -57,6 +57,12 @@ def bert_like(make):
         attention_probs_dropout_prob=0.0, layer_norm_eps=draw.choice([1e-12, 1e-5]), initializer_range=0.3)
 
 
+def electra(draw, shape):
+    config = bert_like(transformers.ElectraConfig)(draw, shape)
+    config.embedding_size, config.summary_last_dropout = draw.choice([12, shape.size]), 0.0
+    return config
+
+
 def distilbert(draw, shape):
     return transformers.DistilBertConfig(
         **shape.ids, dim=shape.size, n_layers=shape.layers, n_heads=shape.heads, hidden_dim=draw.choice([24, 50]), activation=shape.act,
@@ -130,6 +136,7 @@ ARCHITECTURES = {
     "roberta": Architecture(bert_like(transformers.RobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
     "xlm-roberta": Architecture(bert_like(transformers.XLMRobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
     "camembert": Architecture(bert_like(transformers.CamembertConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
+    "electra": Architecture(electra, is_encoder=True, has_token_types=True),
     "distilbert": Architecture(distilbert, is_encoder=True, takes_positions_of_choices=False),
     "gpt2": Architecture(gpt2, gguf=gpt2_of_gguf),
     "llama": Architecture(llama_like(transformers.LlamaConfig, of_llama),

@@ -252,7 +252,7 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
   const auto said = message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); });
   expect_has(said, "'bort'");
   expect_has(said,
-             "bert, camembert, distilbert, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, "
+             "bert, camembert, distilbert, electra, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, "
              "roberta, smollm3, xlm-roberta");
   expect_has(said, ". Did you mean 'bert'? Or add a class by register_model()");
   folder.write("config.json", R"({"model_type": "qwen3_moe"})");

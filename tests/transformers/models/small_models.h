@@ -39,6 +39,9 @@ inline constexpr SmallModel kSmallModels[] = {
     {"roberta", kBertLike, /*first_position=*/1},  // Behind the padding token.
     {"xlm-roberta", kBertLike, /*first_position=*/1},
     {"camembert", kBertLike, /*first_position=*/1},
+    {"electra", R"("embedding_size": 8, "vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
+                   "max_position_embeddings": 12, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "summary_last_dropout": 0.0,
+                   "pad_token_id": 0)"},
     {"distilbert", R"("vocab_size": 30, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 20, "max_position_embeddings": 12, "dropout": 0.0,
                       "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "pad_token_id": 0)"},
     {"gpt2", R"("vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 12, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,

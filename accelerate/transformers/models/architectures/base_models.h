@@ -58,7 +58,9 @@ class BaseTextModel : public TextModel {
   /// Whether an output layer shares the word embeddings.
   [[nodiscard]] virtual bool ties_embeddings() const = 0;
   [[nodiscard]] std::int64_t vocab_size() { return input_embeddings()->weight.size(0); }
-  [[nodiscard]] std::int64_t hidden_size() { return input_embeddings()->weight.size(1); }
+  /// Numbers a word: those of its embedding, and those that the layers pass on.
+  [[nodiscard]] std::int64_t embedding_size() { return input_embeddings()->weight.size(1); }
+  [[nodiscard]] virtual std::int64_t hidden_size() { return embedding_size(); }
 
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;

@@ -12,9 +12,8 @@
 namespace accelerate::detail {
 namespace {
 
-torch::nn::LayerNorm bert_norm(const BertConfig& config) {
-  return torch::nn::LayerNorm(
-      torch::nn::LayerNormOptions({config.hidden_size}).eps(config.layer_norm_eps));
+torch::nn::LayerNorm bert_norm(const BertConfig& config, std::int64_t size) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}).eps(config.layer_norm_eps));
 }
 
 BertConfig read_bert(const PretrainedConfig& config, const BertFamily& family) {
@@ -27,7 +26,9 @@ BertConfig read_bert(const PretrainedConfig& config, const BertFamily& family) {
   const char* const positions = "position_embedding_type";
   if (config.json_of(positions) != "null" && config.json_of(positions) != "\"absolute\"")
     config.refuse(positions, "absolute");
-  const auto values = read_config(config, family.defaults);
+  auto values = read_config(config, family.defaults);
+  if (!family.reads_embedding_size || !values.embedding_size)
+    values.embedding_size = values.hidden_size;
   check_activation(config, "hidden_act");
   check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",
                        values.hidden_size});
@@ -55,8 +56,8 @@ class BertLayer final : public EncoderLayer {
         attention_output_(config.hidden_size, config.hidden_size),
         intermediate_(config.hidden_size, config.intermediate_size),
         output_(config.intermediate_size, config.hidden_size),
-        attention_norm_(bert_norm(config)),
-        output_norm_(bert_norm(config)) {
+        attention_norm_(bert_norm(config, config.hidden_size)),
+        output_norm_(bert_norm(config, config.hidden_size)) {
     auto& attention = part(*this, "attention", class_prefix + "Attention");
     auto& self = part(attention, "self", class_prefix + "SelfAttention");
     self.register_module("query", query_);
@@ -99,13 +100,13 @@ BertModel::BertModel(const PretrainedConfig& config, const BertFamily& family, b
     : EncoderModel(family.class_prefix + "Model", config, family.base_model_prefix),
       values_(read_bert(config, family)),
       family_(family),
-      words_(torch::nn::EmbeddingOptions(values_.vocab_size, values_.hidden_size)
+      words_(torch::nn::EmbeddingOptions(values_.vocab_size, *values_.embedding_size)
                  .padding_idx(values_.pad_token_id)),
       positions_(
-          torch::nn::EmbeddingOptions(values_.max_position_embeddings, values_.hidden_size)
+          torch::nn::EmbeddingOptions(values_.max_position_embeddings, *values_.embedding_size)
               .padding_idx(family.counts_behind_padding ? values_.pad_token_id : std::nullopt)),
-      types_(values_.type_vocab_size, values_.hidden_size),
-      norm_(bert_norm(values_)) {
+      types_(values_.type_vocab_size, *values_.embedding_size),
+      norm_(bert_norm(values_, *values_.embedding_size)) {
   auto& embeddings = part(*this, "embeddings", family.class_prefix + "Embeddings");
   embeddings.register_module("word_embeddings", words_);
   // In Transformers' order, in which random values are drawn.
@@ -113,6 +114,9 @@ BertModel::BertModel(const PretrainedConfig& config, const BertFamily& family, b
   embeddings.register_module("token_type_embeddings", types_);
   embeddings.register_module("LayerNorm", norm_);
   if (family.counts_behind_padding) embeddings.register_module("position_embeddings", positions_);
+  if (*values_.embedding_size != values_.hidden_size)
+    projection_ =
+        register_module("embeddings_project", Linear(*values_.embedding_size, values_.hidden_size));
   for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
     layers_->push_back(std::make_shared<BertLayer>(values_, family.class_prefix));
   part(*this, "encoder", family.class_prefix + "Encoder").register_module("layer", layers_);
@@ -136,6 +140,7 @@ ParallelPlan BertModel::parallel_plan() const {
                                         {"encoder.layer.*.intermediate.dense", colwise},
                                         {"encoder.layer.*.output.dense", rowwise}},
                     .pipeline = {{"embeddings"}, {"encoder.layer.*"}}};
+  if (!projection_.is_empty()) plan.pipeline.front().emplace_back("embeddings_project");
   if (!pooler_.is_empty()) plan.pipeline.push_back({"pooler"});
   return plan;
 }
@@ -164,7 +169,8 @@ at::Tensor BertModel::embedded(const TextInputs& inputs, const Tokens& tokens) {
   check_ids(types, values_.type_vocab_size, "token_type_ids");
   const at::Tensor sum =
       words + types_(tokens.take(types)) + positions_(take_positions(positions, inputs, tokens));
-  return dropout_of(norm_(sum), values_.hidden_dropout_prob, is_training());
+  const at::Tensor dropped = dropout_of(norm_(sum), values_.hidden_dropout_prob, is_training());
+  return projection_.is_empty() ? dropped : projection_(dropped);
 }
 
 at::Tensor BertModel::pool(const at::Tensor& first) {
@@ -184,6 +190,24 @@ ModelOutput BertModel::output_of(const TextInputs& inputs) {
 
 BelowHead below_head(const std::string& head, const std::shared_ptr<BertModel>& bert) {
   return {bert->family().class_prefix + head, bert, bert->family().base_model_prefix};
+}
+
+DenseFirstTokenHead::DenseFirstTokenHead(const std::shared_ptr<BertModel>& bert,
+                                         Activation activation)
+    : FirstTokenHead(below_head("ForSequenceClassification", bert), Task::sequence_classification),
+      dropout_(bert->dropout_of_head()),
+      activation_(activation),
+      dense_(bert->hidden_size(), bert->hidden_size()),
+      out_proj_(bert->hidden_size(), scores()) {
+  auto& classifier = part(*this, "classifier", bert->family().class_prefix + "ClassificationHead");
+  classifier.register_module("dense", dense_);
+  classifier.register_module("out_proj", out_proj_);
+  post_init();
+}
+
+at::Tensor DenseFirstTokenHead::scores_of(const at::Tensor& first) {
+  const auto dropped = [&](const at::Tensor& x) { return dropout_of(x, dropout_, is_training()); };
+  return out_proj_(dropped(activation_(dense_(dropped(first)))));
 }
 
 namespace {

@@ -30,7 +30,8 @@ struct BertConfig {
   double initializer_range = 0.02;
   double layer_norm_eps = 1e-12;
   std::optional<std::int64_t> pad_token_id = 0;
-  std::optional<double> classifier_dropout = {};  ///< hidden_dropout_prob if not given.
+  std::optional<double> classifier_dropout = {};    ///< hidden_dropout_prob if not given.
+  std::optional<std::int64_t> embedding_size = {};  ///< ELECTRA only; else hidden_size.
   bool tie_word_embeddings = true;
 
   template <typename Self, typename Visit>
@@ -49,6 +50,7 @@ struct BertConfig {
     visit("layer_norm_eps", self.layer_norm_eps, limits::kEpsilon);
     visit("pad_token_id", self.pad_token_id, limits::kTokenId);
     visit("classifier_dropout", self.classifier_dropout, limits::kShare);
+    visit("embedding_size", self.embedding_size, limits::kWidth);
     visit("tie_word_embeddings", self.tie_word_embeddings);
   }
 };
@@ -61,6 +63,7 @@ struct BertFamily {
   /// Whether positions are counted from pad_token_id + 1, and padding has the position
   /// pad_token_id, whatever the attention mask says.
   bool counts_behind_padding = false;
+  bool reads_embedding_size = false;  ///< embedding_size counts.
 };
 
 /// The encoder alone. Its output has last_hidden_state and, with a pooler, pooler_output.
@@ -72,6 +75,7 @@ class BertModel : public EncoderModel {
   [[nodiscard]] std::vector<PythonBuffer> python_buffers() const override;
   [[nodiscard]] bool ties_embeddings() const override { return values_.tie_word_embeddings; }
   [[nodiscard]] torch::nn::Embedding input_embeddings() override { return words_; }
+  [[nodiscard]] std::int64_t hidden_size() override { return values_.hidden_size; }
 
   [[nodiscard]] const BertConfig& values() const { return values_; }
   [[nodiscard]] const BertFamily& family() const { return family_; }
@@ -94,11 +98,23 @@ class BertModel : public EncoderModel {
   BertFamily family_;
   torch::nn::Embedding words_, positions_, types_;
   torch::nn::LayerNorm norm_;
-  Linear pooler_ = nullptr;
+  Linear projection_ = nullptr, pooler_ = nullptr;
 };
 
 /// `head`: the end of the class's name, such as "ForTokenClassification".
 [[nodiscard]] BelowHead below_head(const std::string& head, const std::shared_ptr<BertModel>& bert);
+
+/// Reads the first token of each row through a layer of its own: out(activation(dense(first))).
+class DenseFirstTokenHead final : public FirstTokenHead {
+ public:
+  DenseFirstTokenHead(const std::shared_ptr<BertModel>& bert, Activation activation);
+  at::Tensor scores_of(const at::Tensor& first) override;
+
+ private:
+  double dropout_;
+  Activation activation_;
+  Linear dense_, out_proj_;
+};
 
 /// Makes a BertModel of `family`.
 struct MakeBert {

@@ -143,9 +143,9 @@ ModelOutput FirstTokenHead::output_of(const TextInputs& inputs) {
 
 MaskedLM::MaskedLM(BelowHead below, Activation activation, double epsilon)
     : TextModelWithHead(std::move(below)),
-      dense(base().hidden_size(), base().hidden_size()),
-      decoder(base().hidden_size(), base().vocab_size()),
-      norm(torch::nn::LayerNormOptions({base().hidden_size()}).eps(epsilon)),
+      dense(base().hidden_size(), base().embedding_size()),
+      decoder(base().embedding_size(), base().vocab_size()),
+      norm(torch::nn::LayerNormOptions({base().embedding_size()}).eps(epsilon)),
       activation_(activation) {}
 
 void MaskedLM::register_bias(torch::nn::Module& parent) {

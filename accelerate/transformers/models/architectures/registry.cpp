@@ -3,13 +3,13 @@
 
 namespace accelerate::detail {
 
-Architecture bert(), roberta(), xlm_roberta(), camembert(), distilbert(), llama(), mistral(),
-    qwen2(), qwen3(), smollm3(), olmo2(), granite(), gpt2();
+Architecture bert(), roberta(), xlm_roberta(), camembert(), electra(), distilbert(), llama(),
+    mistral(), qwen2(), qwen3(), smollm3(), olmo2(), granite(), gpt2();
 
 const std::vector<Architecture>& architectures() {
   static const std::vector<Architecture> all{
-      bert(),  roberta(), xlm_roberta(), camembert(), distilbert(), llama(), mistral(),
-      qwen2(), qwen3(),   smollm3(),     olmo2(),     granite(),    gpt2()};
+      bert(),    roberta(), xlm_roberta(), camembert(), electra(), distilbert(), llama(),
+      mistral(), qwen2(),   qwen3(),       smollm3(),   olmo2(),   granite(),    gpt2()};
   return all;
 }
 

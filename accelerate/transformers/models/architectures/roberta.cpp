@@ -1,39 +1,10 @@
 // RoBERTa: BERT's layers, positions counted from pad_token_id + 1, some heads of its own. XLM-RoBERTa
 // and CamemBERT are RoBERTas with other vocabularies. Source: Liu et al. 2019; `modeling_roberta.py`,
 // `modeling_xlm_roberta.py` and `modeling_camembert.py` of Transformers.
-#include <ATen/ops/tanh.h>
-
 #include "accelerate/transformers/models/architectures/bert.h"
-#include "accelerate/transformers/models/layers/dropout.h"
 
 namespace accelerate::detail {
 namespace {
-
-class RobertaFirstTokenHead final : public FirstTokenHead {
- public:
-  explicit RobertaFirstTokenHead(const std::shared_ptr<BertModel>& roberta)
-      : FirstTokenHead(below_head("ForSequenceClassification", roberta),
-                       Task::sequence_classification),
-        dropout_(roberta->dropout_of_head()),
-        dense_(roberta->hidden_size(), roberta->hidden_size()),
-        out_proj_(roberta->hidden_size(), scores()) {
-    auto& classifier =
-        part(*this, "classifier", roberta->family().class_prefix + "ClassificationHead");
-    classifier.register_module("dense", dense_);
-    classifier.register_module("out_proj", out_proj_);
-    post_init();
-  }
-  at::Tensor scores_of(const at::Tensor& first) override {
-    const auto dropped = [&](const at::Tensor& x) {
-      return dropout_of(x, dropout_, is_training());
-    };
-    return out_proj_(dropped(at::tanh(dense_(dropped(first)))));
-  }
-
- private:
-  double dropout_;
-  Linear dense_, out_proj_;
-};
 
 class RobertaForMaskedLM final : public MaskedLM {
  public:
@@ -57,7 +28,8 @@ Architecture roberta_like(std::string_view model_type, const std::string& class_
   family.counts_behind_padding = true;
   const MakeBert bare{family, /*pools=*/false};
   Architecture made = bert_like(model_type, family);
-  made.classes[Task::sequence_classification] = with_head<RobertaFirstTokenHead>(bare);
+  made.classes[Task::sequence_classification] =
+      with_head<DenseFirstTokenHead>(bare, activation_of("tanh"));
   made.classes[Task::masked_lm] = with_head<RobertaForMaskedLM>(bare);
   return made;
 }
