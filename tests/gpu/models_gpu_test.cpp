@@ -260,7 +260,7 @@ TEST_P(GpuModels, RefuseATextThatIsTooLongBeforeTheDeviceReadsBeyondATable) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, GpuModels, ::testing::ValuesIn(testing::small_kinds()),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& info) { return testing::name_of(info.param); });
 
 // --- The Trainer ---
 

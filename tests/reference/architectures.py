@@ -40,6 +40,7 @@ class Architecture:
     first_position: int = 0
     takes_positions_of_choices: bool = True
     without: tuple = ()  # Heads that Transformers lacks.
+    makes_head_first: bool = False  # A new head, and what is below it, then has other random numbers than ours.
     unread: tuple = ()  # Parameters that nothing reads without tied embeddings.
     # Makes a configuration of sizes that a GGUF file can hold, of these keys; None: no GGUF file is read.
     gguf: typing.Callable[[random.Random, dict], transformers.PretrainedConfig] | None = None
@@ -89,8 +90,12 @@ def llama_like(make, more):
     return config
 
 
+def of_biases(draw):
+    return {"attention_bias": draw.random() < 0.5, "mlp_bias": draw.random() < 0.5}
+
+
 def of_llama(draw):
-    return {"attention_bias": draw.random() < 0.5, "mlp_bias": draw.random() < 0.5, "head_dim": draw.choice([None, 6])}
+    return of_biases(draw) | {"head_dim": draw.choice([None, 6])}
 
 
 def of_mistral(draw):
@@ -106,7 +111,7 @@ def of_qwen3(draw):
 
 
 def of_smollm3(draw):
-    return of_llama(draw) | {"no_rope_layers": draw.choice([None, [0, 1, 0], [1, 0, 1]]), "no_rope_layer_interval": draw.choice([1, 2]),
+    return of_biases(draw) | {"no_rope_layers": draw.choice([None, [0, 1, 0], [1, 0, 1]]), "no_rope_layer_interval": draw.choice([1, 2]),
                              "use_sliding_window": draw.random() < 0.5, "sliding_window": draw.choice([None, 3, 30])}
 
 
@@ -115,7 +120,7 @@ def of_olmo2(draw):
 
 
 def of_granite(draw):
-    return of_llama(draw) | {"embedding_multiplier": draw.choice([1.0, 12.0]), "residual_multiplier": draw.choice([1, 0.22]),
+    return of_biases(draw) | {"embedding_multiplier": draw.choice([1.0, 12.0]), "residual_multiplier": draw.choice([1, 0.22]),
                              "attention_multiplier": draw.choice([1.0, 0.0625]), "logits_scaling": draw.choice([1.0, 8])}
 
 
@@ -134,8 +139,8 @@ def llama_like_of_gguf(make, more=lambda draw: {}):
 ARCHITECTURES = {
     "bert": Architecture(bert_like(transformers.BertConfig), is_encoder=True, has_token_types=True),
     "roberta": Architecture(bert_like(transformers.RobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
-    "xlm-roberta": Architecture(bert_like(transformers.XLMRobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
-    "camembert": Architecture(bert_like(transformers.CamembertConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
+    "xlm-roberta": Architecture(bert_like(transformers.XLMRobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",), makes_head_first=True),
+    "camembert": Architecture(bert_like(transformers.CamembertConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",), makes_head_first=True),
     "electra": Architecture(electra, is_encoder=True, has_token_types=True),
     "distilbert": Architecture(distilbert, is_encoder=True, takes_positions_of_choices=False),
     "gpt2": Architecture(gpt2, gguf=gpt2_of_gguf),

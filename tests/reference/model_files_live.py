@@ -56,7 +56,8 @@ class Files:
         model = auto.from_config(config)
         model.save_pretrained(folder)
         self.ask(make=folder, task=task, seed=seed)
-        self.same("a new model", without_ties(model), self.state())
+        if task == "base" or not ARCHITECTURES[kind].makes_head_first:
+            self.same("a new model", without_ties(model), self.state())
         self.new_head(auto, task, config, draw)
         self.ask(open=folder, task=task)
         self.resized(model, kind, draw)

@@ -5,7 +5,7 @@ usage: models_golden.py [--seed S] > models_golden.json
 
 A row is an architecture with a head: its configuration and the seed of its weights, a padded batch, and of that batch up to 100 logits, the
 loss, and the norm of each parameter's gradient; of decoders with a language head also what is generated greedily and drawn. No
-weights are kept: a seed gives the same on both sides. Then every parameter of one dimension, in order, has random numbers added.
+weights are kept: a seed gives the same on both sides, unless Transformers makes the head first. Then every parameter of one dimension, in order, has random numbers added.
 
 The last rows, two an architecture, have several sequences in each row of the batch. Decoders tell them by position_ids, as Transformers
 lets them without a cache. Encoders of Transformers do not, so they get a mask of sequences; what is kept has none. In the second of the two
@@ -111,8 +111,8 @@ def main():
     draw = random.Random(parser.parse_args().seed)
     torch.set_num_threads(1)
     rows = [row_of(kind, task, head, draw) for kind in KINDS
-            for task, head in ARCHITECTURES[kind].heads.items()]
-    rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS]
+            for task, head in ARCHITECTURES[kind].heads.items() if task == "base" or not ARCHITECTURES[kind].makes_head_first]
+    rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS if not ARCHITECTURES[kind].makes_head_first]
     print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
 
 

@@ -146,12 +146,13 @@ void expect_numbers_refused(PreTrainedModel& model, at::ScalarType type, const s
   expect_has(said, "the weights at " + out.path().string() + " have other kinds of numbers");
   expect_has(said, first.name + " ");
   expect_has(said, last.name + " ");
-  expect_has(said, name + " [30, 16] in the files, float32 in the model");
+  expect_has(said, name + " [");
+  expect_has(said, "] in the files, float32 in the model");
 }
 
 // All architectures and layouts of files. Python converts such numbers without a word.
 TEST(FromPretrainedNumbers, RefusesAnotherKindOfNumber) {
-  for (const std::string kind : testing::small_kinds()) {
+  for (const std::string kind : testing::small_kinds(Task::sequence_classification)) {
     const auto model = AutoModelForSequenceClassification::from_config(testing::small_config(kind));
     for (const auto& [type, name] :
          {std::pair{at::kInt, "int32"}, {at::kBool, "bool"}, {at::kComplexFloat, "complex64"}}) {
@@ -251,9 +252,10 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
   folder.write("config.json", R"({"model_type": "bort"})");
   const auto said = message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); });
   expect_has(said, "'bort'");
-  expect_has(said,
-             "bert, camembert, distilbert, electra, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, "
-             "roberta, smollm3, xlm-roberta");
+  expect_has(
+      said,
+      "bert, camembert, distilbert, electra, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, "
+      "roberta, smollm3, xlm-roberta");
   expect_has(said, ". Did you mean 'bert'? Or add a class by register_model()");
   folder.write("config.json", R"({"model_type": "qwen3_moe"})");
   expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),

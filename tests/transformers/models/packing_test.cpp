@@ -171,7 +171,7 @@ TEST_P(EveryKind, TakesWhatTheCollatorGivesWithAnyOption) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Packing, EveryKind, ::testing::ValuesIn(testing::small_kinds()),
-                         [](const auto& kind) { return std::string(kind.param); });
+                         [](const auto& info) { return testing::name_of(info.param); });
 
 TEST(Packing, ACacheRemembersWhereSequencesBegin) {
   const at::NoGradGuard no_grad;

@@ -62,6 +62,24 @@ inline std::vector<const char*> small_kinds() {
   return kinds;
 }
 
+/// Whether the architecture has a class for `task`.
+inline bool has_task(const std::string& kind, Task task) {
+  return std::ranges::count(known_model_types(task), kind) > 0;
+}
+
+/// The kinds that have a class for `task`.
+inline std::vector<const char*> small_kinds(Task task) {
+  std::vector<const char*> kinds = small_kinds();
+  std::erase_if(kinds, [&](const char* kind) { return !has_task(kind, task); });
+  return kinds;
+}
+
+/// The kind in letters that a test's name may have.
+inline std::string name_of(std::string kind) {
+  std::ranges::replace(kind, '-', '_');
+  return kind;
+}
+
 inline const SmallModel& small_model(const std::string& kind) {
   return *std::ranges::find(kSmallModels, kind, &SmallModel::kind);
 }
@@ -73,11 +91,6 @@ inline PretrainedConfig small_config(const std::string& kind) {
 
 inline PretrainedConfig small_bert_config() {
   return small_config("bert");
-}
-
-/// Whether the architecture has a class for `task`.
-inline bool has_task(const std::string& kind, Task task) {
-  return std::ranges::count(known_model_types(task), kind) > 0;
 }
 
 /// The task that scripts of tests/reference call so.

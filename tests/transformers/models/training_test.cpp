@@ -119,6 +119,8 @@ TEST_P(Training, ComesToTheSameWeightsInEveryWay) {
   for (const auto& [name, outline] : expected.outlines)
     moved += (expected.read(name) - before.read(name)).abs().sum().item<double>();
   EXPECT_GT(moved, 0.1);
+  // A norm behind what it norms magnifies the rounding of small values.
+  const double more = GetParam() == std::string("olmo2") ? 5 : 1;
   for (const Way& way : kWays) {
     const path out = folder.path() / way.name;
     train(way, start, folder.path() / (std::string(way.name) + "_state"), out);
@@ -126,13 +128,14 @@ TEST_P(Training, ComesToTheSameWeightsInEveryWay) {
     ASSERT_EQ(found.outlines.size(), expected.outlines.size()) << way.name;
     for (const auto& [name, outline] : expected.outlines) {
       const double off = (found.read(name) - expected.read(name)).abs().max().item<double>();
-      EXPECT_LE(off, way.tolerance) << way.name << ": " << name;
+      EXPECT_LE(off, way.tolerance * more) << way.name << ": " << name;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, Training, ::testing::ValuesIn(testing::small_kinds()),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Architectures, Training,
+                         ::testing::ValuesIn(testing::small_kinds(Task::sequence_classification)),
+                         [](const auto& info) { return testing::name_of(info.param); });
 
 }  // namespace
 }  // namespace accelerate

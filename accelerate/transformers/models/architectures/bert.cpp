@@ -189,7 +189,8 @@ ModelOutput BertModel::output_of(const TextInputs& inputs) {
 // --- Heads ---
 
 BelowHead below_head(const std::string& head, const std::shared_ptr<BertModel>& bert) {
-  return {bert->family().class_prefix + head, bert, bert->family().base_model_prefix};
+  const BertFamily& family = bert->family();
+  return {family.class_prefix + head, bert, family.base_model_prefix, family.makes_head_first};
 }
 
 DenseFirstTokenHead::DenseFirstTokenHead(const std::shared_ptr<BertModel>& bert,

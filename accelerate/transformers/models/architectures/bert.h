@@ -64,6 +64,7 @@ struct BertFamily {
   /// pad_token_id, whatever the attention mask says.
   bool counts_behind_padding = false;
   bool reads_embedding_size = false;  ///< embedding_size counts.
+  bool makes_head_first = false;      ///< As BelowHead says.
 };
 
 /// The encoder alone. Its output has last_hidden_state and, with a pooler, pooler_output.

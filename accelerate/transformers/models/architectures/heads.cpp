@@ -76,7 +76,16 @@ bool ends_with_padding(const at::Tensor& mask, std::int64_t count) {
 
 TextModelWithHead::TextModelWithHead(BelowHead below)
     : TextModel(below.class_name, below.base->config(), below.prefix),
-      base_(register_module(below.prefix, std::move(below.base))) {}
+      base_(register_module(below.prefix, std::move(below.base))),
+      makes_head_first_(below.makes_head_first) {}
+
+void TextModelWithHead::post_init() {
+  if (makes_head_first_) {
+    unregister_module(base_model_prefix());
+    register_module(base_model_prefix(), base_);
+  }
+  TextModel::post_init();
+}
 
 // --- Of all models ---
 

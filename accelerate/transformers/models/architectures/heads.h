@@ -21,6 +21,9 @@ struct BelowHead {
   std::string class_name;               ///< Of the model with its head: "BertForMaskedLM".
   std::shared_ptr<BaseTextModel> base;  ///< Has the configuration of both.
   std::string prefix;                   ///< The name of `base` within the model: "bert".
+  /// Whether Transformers makes the head before `base`: random weights are drawn in this order, and
+  /// tied weights have the first name.
+  bool makes_head_first = false;
 };
 
 /// Returns a function that makes a `Head`, whose constructor takes `make_base(config)` and
@@ -47,9 +50,12 @@ class TextModelWithHead : public TextModel {
 
  protected:
   explicit TextModelWithHead(BelowHead below);
+  /// To be called by a head's constructor when all layers are registered.
+  void post_init();
 
  private:
   std::shared_ptr<BaseTextModel> base_;
+  bool makes_head_first_;
 };
 
 /// labels: int64 {B, T}, -100 where a token has none. logits: {B, T, C}.

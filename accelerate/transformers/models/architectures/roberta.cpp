@@ -26,6 +26,7 @@ Architecture roberta_like(std::string_view model_type, const std::string& class_
   family.defaults.vocab_size = vocab_size;
   family.defaults.pad_token_id = 1;
   family.counts_behind_padding = true;
+  family.makes_head_first = class_prefix != "Roberta";
   const MakeBert bare{family, /*pools=*/false};
   Architecture made = bert_like(model_type, family);
   made.classes[Task::sequence_classification] =

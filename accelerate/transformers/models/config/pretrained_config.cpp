@@ -168,7 +168,6 @@ template std::optional<bool> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::int64_t> PretrainedConfig::get(std::string_view) const;
 template std::optional<double> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::string> PretrainedConfig::get(std::string_view) const;
-template std::optional<std::vector<std::int64_t>> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::vector<std::string>> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::vector<std::int64_t>> PretrainedConfig::get(std::string_view) const;
 template void PretrainedConfig::set(std::string_view, const bool&);
