@@ -49,7 +49,8 @@ void add_bounds(const TextInputs& inputs, std::int64_t past, SequenceBegins& beg
 at::Tensor telling_positions(const TextInputs& inputs) {
   const at::Tensor& mask = inputs.attention_mask;
   if (mask.defined() && mask.dim() != 2) return {};  // Says all by itself.
-  return inputs.cu_seq_lens_q.defined() ? positions_of(inputs) : inputs.position_ids;
+  if (inputs.cu_seq_lens_q.defined()) return positions_of(inputs);
+  return inputs.position_ids_tell_sequences ? inputs.position_ids : at::Tensor();
 }
 
 // Returns where sequences begin, tokens in the cache included, and has the cache remember the

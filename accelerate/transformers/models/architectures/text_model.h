@@ -22,6 +22,8 @@ struct TextInputs {
   /// int64 {B, T} or {1, T}; 0 to T - 1 if not given. Where they begin again within a row, a new
   /// sequence begins: its tokens and the tokens before it do not see each other.
   at::Tensor position_ids = {};
+  /// If false, position_ids that begin again tell no sequences apart.
+  bool position_ids_tell_sequences = true;
   at::Tensor labels = {};              ///< In the shape that the head asks for.
   at::Tensor start_positions = {};     ///< int64 {B}, for question answering.
   at::Tensor end_positions = {};       ///< int64 {B}

@@ -41,6 +41,8 @@ at::Tensor Continuation::next_scores(const at::Tensor& ids) {
     }
     inputs.attention_mask = mask_;
     inputs.position_ids = positions_.narrow(1, past, added);
+    // Behind a prompt that ends with padding they begin again.
+    inputs.position_ids_tell_sequences = false;
   }
   return model_.forward(inputs).logits.select(1, 0).to(at::kFloat);
 }
