@@ -26,6 +26,7 @@
 #include "cli/commands/commands.h"
 #include "cli/reference/command_text.h"
 #include "cli/terminal/safe_stream.h"
+#include "cli/torch_program/libtorch_folder.h"
 
 namespace accelerate::cli {
 namespace {
@@ -48,9 +49,23 @@ void check_command(const CLI::App& app, const std::string& word, const std::stri
                     " `" + own_command() + " " + before + "--help` lists them.");
 }
 
+// Loads no LibTorch. Programs that were installed from source know theirs; a package looks for one.
+std::string version_text() {
+  const std::string built_with = ACCELERATE_LIBTORCH;
+  const std::string commit = source_commit();
+  std::string text = std::string("accelerate ") + ACCELERATE_VERSION +
+                     (commit.empty() ? "" : " (commit " + commit + ")") + "\nbuilt " +
+                     (built_with.empty() ? "without LibTorch" : "with LibTorch " + built_with);
+  const auto place = libtorch_place();
+  if (place.empty()) return text;
+  if (!has_libtorch(place)) return text + "\nthere is no LibTorch in " + place.string();
+  return text + "\nfound LibTorch " + libtorch_version(place) + " in " +
+         std::filesystem::weakly_canonical(place).string();
+}
+
 void setup_all(CLI::App& app, int& exit_code) {
-  app.set_version_flag("--version", std::string("accelerate ") + ACCELERATE_VERSION,
-                       "Print the version and exit");
+  app.set_version_flag("--version", version_text,
+                       "Print the version, its commit and LibTorch's version, and exit");
   app.set_help_flag("-h,--help", "Print this page and exit");
   use_help_pages(app);
   app.require_subcommand(0, 1);  // `man config` is about one command; it is not two commands.
@@ -62,6 +77,7 @@ void setup_all(CLI::App& app, int& exit_code) {
   setup_config(app, exit_code);
   setup_test(app, exit_code);
   setup_env(app, exit_code);
+  setup_setup(app, exit_code);
   group("Set up");
   setup_launch(app);
   setup_watch(app, exit_code);

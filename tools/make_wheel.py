@@ -35,7 +35,7 @@ SHELL_FILES = {"bash": "bash-completion/completions/accelerate-cpp", "zsh": "zsh
 
 
 def fail(text):
-    sys.exit(f"make_wheel.py: error: {text}")
+    sys.exit(f"{pathlib.Path(sys.argv[0]).name}: error: {text}")
 
 
 def run(*command, **options):
@@ -60,7 +60,7 @@ def checked(build):
     for name, wanted in (("CMAKE_BUILD_TYPE", "Release"), ("CMAKE_INSTALL_LIBDIR", "lib"), ("ACCELERATE_BUILD_CLI", "ON"),
                          ("ACCELERATE_BUILD_LIBRARY", "ON"), ("ACCELERATE_BUILD_TOKENIZERS", "ON"), ("ACCELERATE_SANITIZE", "")):
         if cached(build, name) != wanted:
-            fail(f"{name} is '{cached(build, name)}' in {build}, but a wheel needs '{wanted}'")
+            fail(f"{name} is '{cached(build, name)}' in {build}, but a package needs '{wanted}'")
     if not (build / "accelerate" / "libaccelerate_parquet.so").exists():
         fail(f"{build} cannot read Parquet: `scripts/setup --package` installs pyarrow, then configure it again")
     return build
@@ -199,4 +199,5 @@ def main(words):
         print(shutil.move(made, output / made.name))
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

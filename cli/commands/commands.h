@@ -230,6 +230,21 @@ int run_report(const ReportOptions& options, std::ostream& out);
 /// Adds `report` to `app`; its outcome goes to `exit_code`.
 void setup_report(CLI::App& app, int& exit_code);
 
+// `accelerate setup`: tells the Debian packages which LibTorch to use.
+
+struct SetupOptions {
+  std::optional<std::filesystem::path> torch;  ///< A LibTorch, or a Python environment with one.
+  std::filesystem::path link;                  ///< libtorch_link(), which the command writes.
+};
+
+/// Lets the link lead to LibTorch, in `torch` or where CMake would find it. Returns the exit code. Throws ConfigError when there is no
+/// LibTorch, when it has another minor version than the one this command was built for, and when
+/// the link cannot be written; the link is then as it was.
+int run_setup(const SetupOptions& options, std::ostream& out);
+
+/// Adds `setup` to `app`; its outcome goes to `exit_code`.
+void setup_setup(CLI::App& app, int& exit_code);
+
 // `accelerate test`: trains on the configured set-up to find out whether it works.
 
 struct TestOptions {

@@ -24,6 +24,7 @@
 #include "accelerate/launch/program.h"
 #include "cli/commands/shared_options.h"
 #include "cli/reference/command_text.h"
+#include "cli/torch_program/libtorch_folder.h"
 #include "cli/torch_program/torch_program.h"
 
 namespace accelerate::cli {
@@ -117,6 +118,11 @@ std::string shared_memory() {
   return bytes(room.f_bavail) + " free of " + bytes(room.f_blocks);
 }
 
+std::string libtorch_of_build() {
+  const std::string version = ACCELERATE_LIBTORCH;
+  return version.empty() ? "none (built without the library)" : version + " (LibTorch)";
+}
+
 // LibTorch describes itself, if this build has it.
 std::string libtorch(const EnvOptions& options) {
   if (options.without_libtorch || !has_torch_program()) return "";
@@ -154,13 +160,14 @@ void setup_env(CLI::App& app, int& exit_code) {
 int run_env(const EnvOptions& options, std::ostream& out) {
   const std::string config = configuration(options);  // First, because it may throw.
   const auto gpus = visible_gpus();
+  const std::string commit = source_commit().empty() ? "" : ", commit " + source_commit();
   out << "\nCopy the lines below into your report.\n\n"
-      << "- `Accelerate` version: " << ACCELERATE_VERSION << " (accelerate.cpp)\n"
+      << "- `Accelerate` version: " << ACCELERATE_VERSION << " (accelerate.cpp" << commit << ")\n"
       << "- Platform: " << platform() << "\n"
       << "- `accelerate` bash location: " << own_place() << "\n"
       << "- Compiler: " << ACCELERATE_COMPILER << "\n"
       << "- Python version: " << python() << "\n"
-      << "- PyTorch version: " << ACCELERATE_LIBTORCH << "\n"
+      << "- PyTorch version: " << libtorch_of_build() << "\n"
       << "- PyTorch accelerator: " << (gpus.empty() ? "N/A" : "CUDA") << "\n"
       << "- System RAM: " << format_bytes(static_cast<double>(memory_bytes())) << "\n"
       << "- CPU cores: " << physical_cores() << usable_cpus() << "\n"

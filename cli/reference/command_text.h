@@ -45,6 +45,10 @@ struct Paragraph {
 /// How users call the running program: "accelerate-cpp" in the Python wheel, else "accelerate".
 [[nodiscard]] std::string own_command();
 
+/// Returns the commit that the last build was made from, with "-dirty" if files differed from it; ""
+/// if it was built outside a checkout. cmake/SourceCommit.cmake writes it.
+[[nodiscard]] std::string source_commit();
+
 [[nodiscard]] FlagText flag_text(const Flag& flag);
 
 /// Returns the text of `command` and of all commands below it. The flags of `accelerate launch`

@@ -7,15 +7,13 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <regex>
 #include <system_error>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/program.h"
+#include "cli/torch_program/libtorch_folder.h"
 
 namespace accelerate::cli {
 namespace {
@@ -65,12 +63,6 @@ Outcome run(const std::filesystem::path& program, const std::vector<std::string>
   return outcome;
 }
 
-// Returns the first "2.13" in the text, or "".
-std::string minor_version_in(const std::string& text) {
-  std::smatch found;
-  return std::regex_search(text, found, std::regex("[0-9]+\\.[0-9]+")) ? found.str() : "";
-}
-
 }  // namespace
 
 std::filesystem::path torch_program() {
@@ -78,23 +70,25 @@ std::filesystem::path torch_program() {
 }
 
 std::string problem_with_torch() {
-  const auto package = own_program().parent_path().parent_path();
-  std::error_code ignored;
-  if (!std::filesystem::exists(package / "__init__.py", ignored)) return {};
-  const std::string wanted = minor_version_in(ACCELERATE_LIBTORCH);
-  const std::string cure =
-      "`pip install \"torch==" + wanted + ".*\"` installs the one that this package was built for";
-  const auto folder = package.parent_path() / "torch";
-  if (!std::filesystem::exists(folder / "lib/libtorch.so", ignored))
-    return "LibTorch is missing: there is no torch in " + package.parent_path().string() +
-           ", where this package looks for it. `pip install --ignore-installed \"torch==" + wanted +
-           ".*\"` in the environment of this package puts it there";
-  std::ifstream file(folder / "version.py");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const std::string found = minor_version_in(text);
-  if (found == wanted) return {};
+  const auto folder = libtorch_place();
+  if (folder.empty()) return {};
+  const std::string wanted = wanted_libtorch();
+  const bool is_linked = folder == libtorch_link();
+  if (!has_libtorch(folder))
+    return is_linked
+               ? "It is not set up: there is no LibTorch in " + folder.string() + ". " +
+                     libtorch_cure()
+               : "LibTorch is missing: there is no torch in " + folder.parent_path().string() +
+                     ", where this package looks for it. `pip install --ignore-installed "
+                     "\"torch==" +
+                     wanted + ".*\"` in the environment of this package puts it there";
+  const std::string found = libtorch_version(folder);
+  if (found.starts_with(wanted + ".")) return {};
   return "torch " + (found.empty() ? "of an unknown version" : found) + " in " + folder.string() +
-         " has another binary interface. " + cure;
+         " has another binary interface. " +
+         (is_linked ? libtorch_cure()
+                    : "`pip install \"torch==" + wanted +
+                          ".*\"` installs the one that this package was built for");
 }
 
 void require_torch_program(const std::string& what) {
@@ -104,6 +98,11 @@ void require_torch_program(const std::string& what) {
   throw ConfigError(what + " needs LibTorch, and " + torch_program().string() +
                     " is not there. Build the target accelerate_torch, with "
                     "ACCELERATE_BUILD_LIBRARY and ACCELERATE_BUILD_TOKENIZERS on");
+}
+
+std::string output_of(const std::filesystem::path& program, const std::vector<std::string>& words) {
+  const Outcome outcome = run(program, words);
+  return outcome.status == 0 ? std::string(trim(outcome.text)) : "";
 }
 
 bool has_torch_program() {

@@ -16,12 +16,16 @@ namespace accelerate::cli {
 /// with the torch that is installed.
 void require_torch_program(const std::string& what);
 
-/// In an installed Python wheel: what is wrong with the torch beside it, and the cure; "" if it is
-/// the one that the wheel was built for. Elsewhere "". Reads one small file.
+/// Returns what is wrong with the LibTorch of libtorch_place(), and the cure; "" if it is the one
+/// that this package was built for, or if there is no such place. Reads one small file.
 [[nodiscard]] std::string problem_with_torch();
 
 /// Runs the program with `words` and returns what it writes. Throws ConfigError with the program's
 /// message when it fails, and when this build has no such program.
 [[nodiscard]] std::string output_of_torch_program(const std::vector<std::string>& words);
+
+/// Returns what another program writes, without blanks around it; "" when it fails.
+[[nodiscard]] std::string output_of(const std::filesystem::path& program,
+                                    const std::vector<std::string>& words);
 
 }  // namespace accelerate::cli
