@@ -45,8 +45,8 @@ def main(words):
         (tree / "debian" / "changelog").write_text(changelog(cached(build, "CMAKE_PROJECT_VERSION")))
         (tree / "debian" / "copyright").write_text("\n".join(path.read_text(encoding="utf-8") for path in licences()))
         run("debian/rules", "binary", cwd=tree,
-            env=dict(os.environ, SOURCE=str(ROOT), BUILD=str(build), LIBTORCH=cached(build, "LibTorch_ROOT_DIR"),
-                     DEB_RULES_REQUIRES_ROOT="no", PATH=f"{TOOLS}{os.pathsep}{os.environ['PATH']}"))
+            env=dict(os.environ, SOURCE=str(ROOT), BUILD=str(build), DEB_RULES_REQUIRES_ROOT="no",
+                     PATH=f"{TOOLS}{os.pathsep}{os.environ['PATH']}"))
         for package in sorted(pathlib.Path(folder).glob("*.deb")):
             print(shutil.move(package, output / package.name))
 
