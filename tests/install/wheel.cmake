@@ -1,6 +1,7 @@
 # A wheel made of this build gives a virtual environment the command and a package, with which a new project builds and trains
 # on two ranks; another torch is refused with a sentence.
 include("${CMAKE_CURRENT_LIST_DIR}/steps.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/fake_libtorch.cmake")
 
 set(env "${WORK}/an env") # A path with a blank.
 step("${PYTHON}" "${SOURCE}/tools/make_wheel.py" "${BUILD}" "${WORK}/dist")
@@ -37,9 +38,8 @@ set(cure "\"torch==${minor}.*\"")
 failing_step("no torch in ${packages};${cure}" "${command}" test ${config})
 
 # Another torch.
-file(WRITE "${packages}/torch/version.py" "__version__ = '2.9.1+cpu'\n")
-file(WRITE "${packages}/torch/lib/libtorch.so" "")
-failing_step("torch 2.9 in ${packages}/torch has another binary interface;${cure}" "${command}" test ${config})
+fake_libtorch("${packages}/torch" 2.9.1)
+failing_step("torch 2.9.1 in ${packages}/torch has another binary interface;${cure}" "${command}" test ${config})
 step("${command}" launch --cpu --num_processes 1 /bin/true)
 if(NOT output MATCHES "another binary interface")
   message(FATAL_ERROR "launch did not tell that torch is another one: ${output}")
