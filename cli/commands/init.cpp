@@ -157,7 +157,7 @@ Installation own_installation() {
   Installation own;
   own.program = own_program();
   own.prefix = own.program.parent_path().parent_path();
-  for (const char* libraries : {"lib", "lib64"})
+  for (const char* libraries : {"lib", "lib64", "share"})
     own.has_package |= fs::exists(own.prefix / libraries / "cmake/Accelerate", ignored);
   for (const auto& entry : fs::directory_iterator(own.prefix / "lib", ignored))  // lib/x86_64-…
     own.has_package |= fs::exists(entry.path() / "cmake/Accelerate", ignored);

@@ -16,7 +16,7 @@ foreach(name accelerate-cpp libaccelerate0 libaccelerate-dev)
 endforeach()
 
 foreach(file bin/accelerate-cpp libexec/accelerate/accelerate-torch lib/libaccelerate.so.0 lib/libaccelerate_transformers.so include/accelerate/accelerate.h
-             lib/cmake/Accelerate/AccelerateConfig.cmake share/man/man1/accelerate-cpp-launch.1.gz share/zsh/vendor-completions/_accelerate-cpp
+             share/cmake/Accelerate/AccelerateConfig.cmake share/man/man1/accelerate-cpp-launch.1.gz share/zsh/vendor-completions/_accelerate-cpp
              share/bash-completion/completions/accelerate-cpp share/fish/vendor_completions.d/accelerate-cpp.fish
              share/doc/accelerate-cpp/docs/config_keys.md share/doc/accelerate-cpp/examples/fsdp/fsdp.yaml
              share/doc/libaccelerate0/copyright share/doc/libaccelerate-dev/changelog.Debian.gz)

@@ -23,8 +23,8 @@ timed() { # NAME COMMAND: what the command writes is shown only if it fails.
   "${@:2}" >"$folder/log" 2>&1 </dev/null || { cat "$folder/log" >&2; echo "failed: $1" >&2; exit 1; }
   printf '%-28s %6.1f s\n' "$1" "$(awk "BEGIN { print $EPOCHREALTIME - $began }")"
 }
-inside() { # COMMAND
-  chroot "$root" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euc "$1"
+inside() { # COMMAND. With /bin first, CMake looks below / before it looks below /usr.
+  chroot "$root" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/bin:/sbin:/usr/bin:/usr/sbin bash -euc "$1"
 }
 said() { grep -qE "$1" "$folder/log" || { cat "$folder/log" >&2; echo "failed: '$1' was not said" >&2; exit 1; }; }
 
