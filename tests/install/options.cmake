@@ -28,3 +28,10 @@ configure_with(no_library -DACCELERATE_BUILD_LIBRARY=OFF -DLibTorch_PYTHON=/bin/
 expect_no_target("libaccelerate.so")
 expect_no_target("test_tensor")
 expect_no_target("cv_plain")
+
+# The one version that CMake's project() cannot say.
+file(READ "${SOURCE}/packaging/vcpkg/vcpkg.json" port)
+string(JSON said GET "${port}" version)
+if(NOT said STREQUAL VERSION)
+  message(FATAL_ERROR "packaging/vcpkg/vcpkg.json says version ${said}, but CMakeLists.txt ${VERSION}")
+endif()
