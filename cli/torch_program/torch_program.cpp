@@ -76,7 +76,7 @@ std::string problem_with_torch() {
   const bool is_linked = folder == libtorch_link();
   if (!has_libtorch(folder))
     return is_linked
-               ? "It is not set up: there is no LibTorch in " + folder.string() + ". " +
+               ? "LibTorch is not set up: there is no LibTorch in " + folder.string() + ". " +
                      libtorch_cure()
                : "LibTorch is missing: there is no torch in " + folder.parent_path().string() +
                      ", where this package looks for it. `pip install --ignore-installed "
