@@ -126,7 +126,7 @@ class Comparison:
                 cut = draw.randrange(prompt)
                 inputs["attention_mask"][row, :cut] = 0
                 ids[row, :cut] = 1
-        elif said.get("pad_token_id") and draw.random() < 0.3:  # Python takes it for padding, wherever it stands.
+        elif said.get("pad_token_id") and prompt > 1 and draw.random() < 0.3:  # Python takes it for padding, wherever it stands.
             ids[0, draw.choice([0, prompt // 2, prompt - 1])] = said["pad_token_id"]
         extra, question = {}, {"seed": draw.randrange(2**31), "streams": False}
         if draw.random() < 0.5:
