@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "accelerate/comm/communicator.h"
+#include "accelerate/comm/reduce_op.h"
 
 namespace c10d {
 struct ReduceOp;

@@ -121,6 +121,23 @@ class SharedMemoryBackend final : public c10d::Backend {
                  });
   }
 
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
+    const at::Tensor output = only(outputs);
+    const Part part = part_of(output);
+    const Reduction reduction = reduction_of(output, options.reduceOp);
+    const Addresses addresses = addresses_of(only(inputs), output, size_);
+    const std::size_t whole = part.bytes * addresses.size();
+    Call call{CallKind::reduce_scatter, reduction.dtype, reduction.op, false, -1, whole, {}};
+    if (lie_side_by_side(addresses, part.bytes)) locate(call, addresses.front(), whole);
+    return start(OpType::REDUCE_SCATTER, call, kEveryone, {output}, only(inputs),
+                 [seat = seat(), part, addresses, reduction](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_reduce_scatter(seat, part, addresses, reduction)
+                              : in_place_reduce_scatter(seat, part, in_place, reduction);
+                 });
+  }
+
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions&) override {
     check_whole(input, output);
@@ -130,6 +147,20 @@ class SharedMemoryBackend final : public c10d::Backend {
         [seat = seat(), outputs = parts_of(output, size_), part](const Addresses& in_place) {
           return in_place.empty() ? staged_all_gather(seat, outputs, part)
                                   : in_place_all_gather(seat, outputs, in_place, part.bytes);
+        });
+  }
+
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions&) override {
+    const at::Tensor input = only(inputs);
+    const Part part = part_of(input);
+    const Tensors results = only(outputs);
+    return start(
+        OpType::ALLGATHER, call_of(CallKind::all_gather, input), kEveryone, results, {input},
+        [seat = seat(), addresses = addresses_of(results, input, size_),
+         part](const Addresses& in_place) {
+          return in_place.empty() ? staged_all_gather(seat, addresses, part)
+                                  : in_place_all_gather(seat, addresses, in_place, part.bytes);
         });
   }
 

@@ -21,8 +21,8 @@ class SharedGroup;
 struct Founding;
 
 /// Makes the backend of ranks of this host over the memory that they share. It has the operations
-/// that a Communicator and c10d::Reducer call, and leaves c10d's other variants out. The backend
-/// takes contiguous CPU tensors of every dtype, and reduces the dtypes that kernels.h names. It
+/// that a Communicator and c10d::Reducer call, and the variants for lists of tensors, which Python
+/// calls. The backend takes contiguous CPU tensors of every dtype, and reduces the dtypes that kernels.h names. It
 /// uses tensors of SharedArena (of the group's peers) without a copy. Errors are CommErrors. Local.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
     const Founding& founding, std::shared_ptr<SharedGroup> group);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/comm/deadline.h"
 #include "accelerate/comm/shared_memory/arena.h"
 #include "accelerate/comm/shared_memory/free_extents.h"
 #include "accelerate/comm/shared_memory/interval_table.h"
