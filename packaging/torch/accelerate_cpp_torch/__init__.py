@@ -14,7 +14,7 @@ from . import _built_for
 if torch.__version__.split(".")[:2] != _built_for.TORCH.split("."):
     raise ImportError(
         f"accelerate_cpp_torch was compiled for torch {_built_for.TORCH} and found torch {torch.__version__}: "
-        "install it again, with `pip install --no-build-isolation --force-reinstall --no-deps` and its file"
+        "install it again, with `pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps` and its file"
     )
 
 from . import _engine
