@@ -61,8 +61,10 @@ def check_configurations(folder):
         for _ in range(2):
             config = config_of(kind, draw)
             config.save_pretrained(folder / "config")
-            ours = rows_of(run(folder / "config" / "config.json"))
-            assert ours == theirs(config), (kind, SEED, ours, theirs(config))
+            ours, wanted = rows_of(run(folder / "config" / "config.json")), theirs(config)
+            if kind == "electra":  # Transformers does not say what its layers are, so that its largest one is a matrix.
+                ours, wanted = ({name: cells[1:] for name, cells in rows.items()} for rows in (ours, wanted))
+            assert ours == wanted, (kind, SEED, ours, wanted)
             compared += 1
     return compared
 
