@@ -1,0 +1,36 @@
+# What the scripts share that install a package into a Debian of their own. Needs root and debootstrap: a script that cannot run exits with 77, and
+# says why. Sets `source`, `folder`, which goes with the script, and `root`, where the Debian is made.
+
+skip() { echo "skipped: $*" >&2; exit 77; }
+need() { # TOOL...
+  [[ $EUID == 0 ]] || skip "a chroot needs root"
+  for tool in "$@"; do
+    command -v "$tool" >/dev/null || skip "$tool is missing"
+  done
+}
+timed() { # NAME COMMAND: what the command writes is shown only if it fails.
+  local began=$EPOCHREALTIME
+  "${@:2}" >"$folder/log" 2>&1 </dev/null || { cat "$folder/log" >&2; echo "failed: $1" >&2; exit 1; }
+  printf '%-28s %6.1f s\n' "$1" "$(awk "BEGIN { print $EPOCHREALTIME - $began }")"
+}
+inside() { # COMMAND. With /bin first, CMake looks below / before it looks below /usr.
+  chroot "$root" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/bin:/sbin:/usr/bin:/usr/sbin bash -euc "$1"
+}
+said() { grep -qE "$1" "$folder/log" || { cat "$folder/log" >&2; echo "failed: '$1' was not said" >&2; exit 1; }; }
+make_debian() {
+  local release mirror
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" "Component: main" "Created-By: Packages" | head -n 1)
+  timed "make a Debian" debootstrap --variant=minbase "$release" "$root" "$mirror"
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  cp /etc/resolv.conf "$root/etc/"
+  timed "apt-get update" inside "apt-get update"
+}
+
+need debootstrap
+[[ -n ${OWN_MOUNTS:-} ]] || OWN_MOUNTS=1 exec unshare --mount --propagation private "$0" "$@" # They go with the script.
+source=$(realpath "$(dirname "$0")/../..")
+folder=$(mktemp --directory)
+root=$folder/root
+trap 'umount --lazy "$root"/{proc,dev,opt/torch} 2>/dev/null || true; rm -r --one-file-system "$folder"' EXIT
