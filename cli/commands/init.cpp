@@ -170,15 +170,20 @@ Installation own_installation() {
   return own;
 }
 
+bool is_missing(const char* name) {
+  return find_in_path(name).empty();
+}
+
 // Says what the next commands need and PATH does not have.
 std::string missing_tools() {
-  const auto is_missing = [](const char* name) { return find_in_path(name).empty(); };
   std::string text;
   if (!env("CXX") && is_missing("c++") && is_missing("g++") && is_missing("clang++"))
     text += "There is no C++ compiler in PATH: install g++ 12 or newer.\n";
   if (is_missing("cmake"))
     text +=
         "There is no cmake in PATH: install CMake 3.25 or newer; `pip install cmake ninja` does.\n";
+  if (is_missing("make") && is_missing("ninja"))
+    text += "There is neither make nor ninja in PATH: `pip install ninja` installs one.\n";
   return text;
 }
 
@@ -188,8 +193,10 @@ std::string next_commands(const fs::path& folder) {
   const std::string place =
       own.has_package && own.is_found ? "" : " -DCMAKE_PREFIX_PATH=" + shell_word(prefix);
   const std::string program = own.is_in_path ? own_command() : shell_word(own.program.string());
-  std::string text = "  cd " + shell_word(folder.string()) + "\n  cmake -B build" + place +
-                     " && cmake --build build\n  " + program +
+  // CMake takes make unless told otherwise; pip has ninja alone.
+  const std::string generator = is_missing("make") ? " -G Ninja" : "";
+  std::string text = "  cd " + shell_word(folder.string()) + "\n  cmake" + generator + " -B build" +
+                     place + " && cmake --build build\n  " + program +
                      " launch --config_file accelerate.yaml build/train\n";
   if (!own.has_package)
     text +=

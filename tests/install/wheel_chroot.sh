@@ -13,10 +13,10 @@ timed "install g++ and Python" inside "apt-get install --yes --no-install-recomm
 cp -r "$folder/wheels" "$root/wheels"
 in_env='. ~/env/bin/activate && cd &&'
 timed "install the wheel, LibTorch" inside "python3 -m venv ~/env && ~/env/bin/pip install --no-index --find-links /wheels accelerate-cpp cmake ninja"
-timed "build the first program" inside "$in_env accelerate-cpp init demo && cd demo && cmake -B build -DCMAKE_PREFIX_PATH=\$(python -m accelerate_cpp --prefix) && cmake --build build"
+timed "build the first program" inside "$in_env accelerate-cpp init demo && cd demo && cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=\$(python -m accelerate_cpp --prefix) && cmake --build build"
 timed "train it on two ranks" inside "$in_env cd demo && accelerate-cpp launch --config_file accelerate.yaml --num_processes 2 build/train --epochs 30"
 said "test accuracy: (0\.9|1\.0)"
 timed "accelerate-cpp test" inside "$in_env cd demo && accelerate-cpp test --config_file accelerate.yaml"
-timed "build one with the Trainer" inside "$in_env accelerate-cpp init --template trainer rows && cd rows && cmake -B build -DCMAKE_PREFIX_PATH=\$(python -m accelerate_cpp --prefix) && cmake --build build"
+timed "build one with the Trainer" inside "$in_env accelerate-cpp init --template trainer rows && cd rows && cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=\$(python -m accelerate_cpp --prefix) && cmake --build build"
 timed "train it on two ranks" inside "$in_env cd rows && accelerate-cpp launch --config_file accelerate.yaml --num_processes 2 build/train"
 said "eval_accuracy *= *(0\.[89]|1)"
