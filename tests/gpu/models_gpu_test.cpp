@@ -214,7 +214,8 @@ TEST_P(GpuModels, GiveTheLossAndGradientsOfTheCpu) {
           const Inputs batch = batch_for(task, has_sequences);
           const Passed wanted = pass(*model, batch, at::kCPU, false);
           const Passed found = pass(*model, batch, test_device(), in_bf16);
-          const double tolerance = in_bf16 ? 0.1 : 1e-4;  // Qwen 3 norms heads of few numbers.
+          // Qwen 3 norms heads of few numbers.
+          const double tolerance = !in_bf16 ? 1e-4 : kind == "qwen3" ? 0.1 : 0.06;
           EXPECT_NEAR(found.loss, wanted.loss, tolerance * std::abs(wanted.loss));
           ASSERT_EQ(found.gradients.size(), wanted.gradients.size());
           std::vector<at::Tensor> differences;

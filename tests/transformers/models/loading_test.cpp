@@ -146,8 +146,9 @@ void expect_numbers_refused(PreTrainedModel& model, at::ScalarType type, const s
   expect_has(said, "the weights at " + out.path().string() + " have other kinds of numbers");
   expect_has(said, first.name + " ");
   expect_has(said, last.name + " ");
-  expect_has(said, name + " [");
-  expect_has(said, "] in the files, float32 in the model");
+  std::ostringstream shape;
+  shape << first.tensor.sizes();
+  expect_has(said, name + " " + shape.str() + " in the files, float32 in the model");
 }
 
 // All architectures and layouts of files. Python converts such numbers without a word.

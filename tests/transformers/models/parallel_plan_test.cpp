@@ -77,7 +77,8 @@ TEST_P(Plans, RanksOfATensorParallelGroupMayChangePlaces) {
   make_random(*model);
   const at::Tensor before = output_of(*model);
   const auto rules = model->parallel_plan().tensor_parallel;
-  ASSERT_GE(rules.size(), 3U);
+  // OLMo 2 does not divide its attention.
+  ASSERT_GE(rules.size(), GetParam() == std::string("olmo2") ? 3U : 4U);
   for (const auto& rule : rules) {
     EXPECT_EQ(swap_ranks(*model, rule), 2) << rule.modules;
     const bool ends_group = rule.cut == Cut::rowwise;  // Of attention, or of the network behind it.
