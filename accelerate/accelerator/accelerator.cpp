@@ -19,7 +19,6 @@
 #include "accelerate/launch/config/launched_settings.h"
 #include "accelerate/parallel/make_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
-#include "accelerate/tensor/compat/kernel_caches.h"
 #include "accelerate/tensor/compat/large_tensors.h"
 #include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/seed.h"
@@ -113,7 +112,6 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options, const Ran
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
   compat::keep_freed_tensors();  // What a step frees, the next one needs again.
-  compat::bound_kernel_caches();
   fsdp = sharding_of(options, precision);
   warn_of_what_has_no_effect(options, fsdp.has_value());
   gradient_state->accumulation = accumulation_of(options);
