@@ -17,11 +17,15 @@ inside() { # COMMAND. With /bin first, CMake looks below / before it looks below
   chroot "$root" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/bin:/sbin:/usr/bin:/usr/sbin bash -euc "$1"
 }
 said() { grep -qE "$1" "$folder/log" || { cat "$folder/log" >&2; echo "failed: '$1' was not said" >&2; exit 1; }; }
-make_debian() {
-  local release mirror
-  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" "Component: main" "Created-By: Packages" | head -n 1)
-  timed "make a Debian" debootstrap --variant=minbase "$release" "$root" "$mirror"
+make_debian() { # [RELEASE]: of Debian, or Ubuntu's noble; the machine's own if it is not named
+  local release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")} mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Component: main" "Created-By: Packages" | grep '/debian/$' | head -n 1)
+  if [[ $release == noble ]]; then # Debian has neither its script, which is that of all newer Ubuntus, nor its keys.
+    timed "make an Ubuntu noble" debootstrap --no-check-gpg --variant=minbase --components=main,universe noble "$root" \
+      http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy
+  else
+    timed "make a Debian $release" debootstrap --variant=minbase "$release" "$root" "$mirror"
+  fi
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
   cp /etc/resolv.conf "$root/etc/"
