@@ -61,8 +61,16 @@ struct Architecture {
   std::optional<GgufNames> gguf = {};  ///< None: no GGUF file of this architecture is read.
 };
 
-/// Returns the architectures of this library: registry.cpp, one line each.
+/// Returns the architecture of `model_type`, or null. Opens the library of its family, which costs
+/// about a millisecond the first time. Throws ConfigError if this library is missing or is of
+/// another build.
+[[nodiscard]] const Architecture* find_architecture(std::string_view model_type);
+/// Returns the architectures of all families that are installed, and opens the libraries of these.
 [[nodiscard]] const std::vector<Architecture>& architectures();
+
+/// What the library of a family exports: its architectures.
+using FamilyFunction = const std::vector<Architecture>& (*)();
+inline constexpr const char* kFamilyFunction = "accelerate_model_family";
 
 }  // namespace detail
 }  // namespace accelerate

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -24,15 +25,10 @@ namespace {
 
 using Makers = std::map<std::pair<std::string, Task>, MakeModel>;
 
-Makers& makers() {
-  static Makers known = [] {
-    Makers built_in;
-    for (const auto& architecture : detail::architectures())
-      for (const auto& [task, make] : architecture.classes)
-        built_in.emplace(std::pair(std::string(architecture.model_type), task), make);
-    return built_in;
-  }();
-  return known;
+// The classes of users, which come before those of the library.
+Makers& registered() {
+  static Makers all;
+  return all;
 }
 
 // Types of Transformers that are not here, and one that is and does the same work.
@@ -59,8 +55,12 @@ std::string advice_for(const std::string& type, const std::vector<std::string>& 
 
 const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const std::string type = config.model_type();
-  const auto found = makers().find({type, task});
-  if (found != makers().end()) return found->second;
+  if (const auto own = registered().find({type, task}); own != registered().end())
+    return own->second;
+  if (const auto* architecture = detail::find_architecture(type)) {
+    const auto found = architecture->classes.find(task);
+    if (found != architecture->classes.end()) return found->second;
+  }
   const auto known = known_model_types(task);
   throw ConfigError(config.name() + ": the model_type is '" + type +
                     "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
@@ -69,10 +69,10 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
 
 // Throws ConfigError if the weights surely take more memory than there is.
 void check_fits(const PretrainedConfig& config) {
-  detail::SizeKeys keys;
-  for (const auto& architecture : detail::architectures())
-    if (architecture.model_type == config.model_type()) keys = architecture.size_keys;
-  detail::check_size(config, keys, memory_bytes());
+  const std::string type = config.model_type();
+  const auto* architecture = detail::find_architecture(type);
+  detail::check_size(config, architecture ? architecture->size_keys : detail::SizeKeys{},
+                     memory_bytes());
 }
 
 // Where a model comes from: a folder, or a GGUF file in it.
@@ -131,14 +131,16 @@ bool waits_for_rank_0() {
 }  // namespace
 
 std::vector<std::string> known_model_types(Task task) {
-  std::vector<std::string> known;
-  for (const auto& [key, maker] : makers())
-    if (key.second == task) known.push_back(key.first);
-  return known;
+  std::set<std::string> known;
+  for (const auto& architecture : detail::architectures())
+    if (architecture.classes.contains(task)) known.emplace(architecture.model_type);
+  for (const auto& [key, maker] : registered())
+    if (key.second == task) known.insert(key.first);
+  return {known.begin(), known.end()};
 }
 
 void register_model(const std::string& model_type, Task task, MakeModel make) {
-  makers().insert_or_assign({model_type, task}, std::move(make));
+  registered().insert_or_assign({model_type, task}, std::move(make));
 }
 
 namespace detail {

@@ -43,6 +43,15 @@ TEST(Architectures, EachHasASmallModel) {
   EXPECT_EQ(known, small);
 }
 
+TEST(Architectures, EachIsFoundByItsName) {
+  for (const auto& architecture : detail::architectures()) {
+    const auto* found = detail::find_architecture(architecture.model_type);
+    ASSERT_NE(found, nullptr) << architecture.model_type << ": the registry does not name it";
+    EXPECT_EQ(found->model_type, architecture.model_type);
+  }
+  EXPECT_EQ(detail::find_architecture("bert "), nullptr);
+}
+
 TEST(Architectures, ThePageListsEachWithItsHeads) {
   std::map<std::string, std::set<std::string>> known, listed;
   for (const auto& architecture : detail::architectures())

@@ -1,7 +1,7 @@
 // RoBERTa: BERT's layers, positions counted from pad_token_id + 1, some heads of its own. XLM-RoBERTa
 // and CamemBERT are RoBERTas with other vocabularies. Source: Liu et al. 2019; `modeling_roberta.py`,
 // `modeling_xlm_roberta.py` and `modeling_camembert.py` of Transformers.
-#include "accelerate/transformers/models/architectures/bert.h"
+#include "accelerate/transformers/models/architectures/bert/bert.h"
 
 namespace accelerate::detail {
 namespace {

@@ -1,6 +1,6 @@
 // SmolLM 3: Llama in which each fourth layer does not rotate queries and keys.
 // Source: Bakouch et al. 2025; `modeling_smollm3.py` of Transformers.
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 namespace accelerate::detail {
 

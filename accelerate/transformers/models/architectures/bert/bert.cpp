@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/architectures/bert.h"
+#include "accelerate/transformers/models/architectures/bert/bert.h"
 
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>

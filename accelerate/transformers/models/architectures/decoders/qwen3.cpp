@@ -1,6 +1,6 @@
 // Qwen 3: Llama with a norm of each query and key, and a window in some layers.
 // Source: Yang et al. 2025; `modeling_qwen3.py` of Transformers.
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 namespace accelerate::detail {
 

@@ -1,6 +1,6 @@
 // Mistral: Llama with a sliding window.
 // Source: Jiang et al. 2023; `modeling_mistral.py` of Transformers.
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 namespace accelerate::detail {
 

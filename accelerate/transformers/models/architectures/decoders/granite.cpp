@@ -1,6 +1,6 @@
 // Granite: Llama with factors of embeddings, scores, logits, and what each half of a layer adds.
 // Source: Granite Team 2024; `modeling_granite.py` of Transformers.
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 namespace accelerate::detail {
 

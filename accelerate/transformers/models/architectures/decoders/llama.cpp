@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 #include <ATen/TensorOperators.h>
 #include <torch/nn/modules/embedding.h>

@@ -1,6 +1,6 @@
 // OLMo 2: Llama with norms behind attention and MLP, and a norm of all queries, and of all keys.
 // Source: Team OLMo 2024; `modeling_olmo2.py` of Transformers.
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 namespace accelerate::detail {
 

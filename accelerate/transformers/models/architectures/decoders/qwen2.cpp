@@ -1,6 +1,6 @@
 // Qwen 2: Llama with biases in attention, and a window in some layers.
 // Source: Yang et al. 2024; `modeling_qwen2.py` of Transformers.
-#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 namespace accelerate::detail {
 

@@ -1,7 +1,7 @@
 // ELECTRA: BERT's layers behind embeddings of another size, no pooler, heads of its own.
 // Source: Clark et al. 2020; `modeling_electra.py` of Transformers.
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/models/architectures/bert.h"
+#include "accelerate/transformers/models/architectures/bert/bert.h"
 #include "accelerate/transformers/models/layers/dropout.h"
 
 namespace accelerate::detail {
