@@ -6,7 +6,7 @@ usage: models_live.py PROBE [--seed S] [--rounds N] [--only TYPE]
 Each architecture with each head gets batches without padding, with padding on the right and on the left, with holes in the
 mask; through both attention back ends; with padding dropped and computed. Some have several sequences in a row, which position_ids
 tell apart: decoders of Transformers see that by themselves if there is no mask and no cache, else they get a mask of sequences.
-Compared where the attention mask is not zero.
+Compared where the attention mask is not zero. A BERT with each activation is compared too.
 Exits 1 and prints the differences; prints how many tensors were compared.
 """
 import argparse
@@ -22,6 +22,7 @@ try:
     import safetensors.torch
     import torch
     import transformers
+    from transformers.activations import ACT2FN
     from transformers.trainer_pt_utils import LabelSmoother
 except ImportError as error:
     print(f"skipped: the originals are missing: {error}")
@@ -167,8 +168,10 @@ def difference(name, want, got, mask):
     return None if off <= 1e-4 else f"off by {off:.2e}"
 
 
-def compare(probe, kind, task, draw, scratch, counts):
+def compare(probe, kind, task, draw, scratch, counts, **keys):
     config, heads = config_of(kind, draw), ARCHITECTURES[kind].heads
+    for key, value in keys.items():
+        setattr(config, key, value)
     if task in ("sequence_classification", "token_classification"):
         config.num_labels = 3
     torch.manual_seed(draw.randrange(2**31))
@@ -236,6 +239,8 @@ def main():
             for kind in [arguments.only] if arguments.only else KINDS:
                 for task in ARCHITECTURES[kind].heads:
                     faults += compare(probe, kind, task, draw, pathlib.Path(scratch), counts)
+        for act in [] if arguments.only else sorted(ACT2FN.keys() - {"prelu", "xielu"}):  # Those have weights.
+            faults += compare(probe, "bert", "masked_lm", draw, pathlib.Path(scratch), counts, hidden_act=act)
     for fault in faults[:40]:
         print(fault)
     print(f"{counts['tensors']} tensors of {counts['batches']} batches compared, {len(faults)} differ")

@@ -1,11 +1,20 @@
 #include "accelerate/transformers/models/layers/activations.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/erf.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/mish.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/relu6.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/square.h>
 #include <ATen/ops/tanh.h>
 
 #include <algorithm>
@@ -31,29 +40,55 @@ at::Tensor gelu_new(const at::Tensor& x) {
 at::Tensor gelu_fast(const at::Tensor& x) {
   return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x)));
 }
-at::Tensor relu(const at::Tensor& x) {
-  return at::relu(x);
+at::Tensor gelu_python(const at::Tensor& x) {
+  return x * 0.5 * (1.0 + at::erf(x / std::numbers::sqrt2));
 }
-at::Tensor silu(const at::Tensor& x) {
-  return at::silu(x);
+at::Tensor gelu_10(const at::Tensor& x) {
+  return at::clamp(gelu_of(x), -10, 10);
 }
-at::Tensor tanh(const at::Tensor& x) {
-  return at::tanh(x);
+at::Tensor quick_gelu(const at::Tensor& x) {
+  return x * at::sigmoid(1.702 * x);
 }
-at::Tensor sigmoid(const at::Tensor& x) {
-  return at::sigmoid(x);
+at::Tensor laplace(const at::Tensor& x) {
+  return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2)));
+}
+at::Tensor relu2(const at::Tensor& x) {
+  return at::square(at::relu(x));
+}
+at::Tensor leaky_relu(const at::Tensor& x) {
+  return at::leaky_relu(x);
+}
+at::Tensor sqrt_softplus(const at::Tensor& x) {
+  return at::sqrt(at::softplus(x));
+}
+at::Tensor linear(const at::Tensor& x) {
+  return x;
 }
 
-constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{{
+// `gelu_python_tanh` and `gelu_accurate` are `gelu_new` to the bit: halving does not round.
+constexpr std::array<std::pair<std::string_view, Activation>, 22> kActivations{{
     {"gelu", gelu_of},
     {"gelu_new", gelu_new},
     {"gelu_pytorch_tanh", gelu_tanh},
     {"gelu_fast", gelu_fast},
-    {"relu", relu},
-    {"silu", silu},
-    {"swish", silu},
-    {"tanh", tanh},
-    {"sigmoid", sigmoid},
+    {"gelu_python", gelu_python},
+    {"gelu_python_tanh", gelu_new},
+    {"gelu_accurate", gelu_new},
+    {"gelu_10", gelu_10},
+    {"quick_gelu", quick_gelu},
+    {"hardswish", at::hardswish},
+    {"laplace", laplace},
+    {"leaky_relu", leaky_relu},
+    {"linear", linear},
+    {"mish", at::mish},
+    {"relu", at::relu},
+    {"relu2", relu2},
+    {"relu6", at::relu6},
+    {"sigmoid", at::sigmoid},
+    {"silu", at::silu},
+    {"sqrtsoftplus", sqrt_softplus},
+    {"swish", at::silu},
+    {"tanh", at::tanh},
 }};
 
 std::string activation_names() {

@@ -11,8 +11,8 @@ namespace accelerate::detail {
 
 using Activation = at::Tensor (*)(const at::Tensor&);
 
-/// Returns the activation that a `hidden_act` names: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast,
-/// relu, silu, swish, tanh, sigmoid. Throws ConfigError, which lists them all, for another name.
+/// Returns the activation that a `hidden_act` names: all of Transformers' ACT2FN but `prelu` and
+/// `xielu`, which have weights. Throws ConfigError, which lists them all, for another name.
 [[nodiscard]] Activation activation_of(const std::string& name);
 /// Throws ConfigError if `key` names another activation.
 void check_activation(const PretrainedConfig& values, std::string_view key);
