@@ -22,6 +22,8 @@ struct ParallelPlan {
     rowwise,
     /// As colwise; then each rank gathers all outputs.
     colwise_gather_output,
+    /// As rowwise, from inputs that each rank has whole: it reads the part that belongs to its rows.
+    rowwise_split_input,
   };
   struct Rule {
     std::string modules;

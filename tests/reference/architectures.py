@@ -44,6 +44,7 @@ class Architecture:
     unread: tuple = ()  # Parameters that nothing reads without tied embeddings.
     # Makes a configuration of sizes that a GGUF file can hold, of these keys; None: no GGUF file is read.
     gguf: typing.Callable[[random.Random, dict], transformers.PretrainedConfig] | None = None
+    not_found_in_gguf: tuple = ()  # Weights of a bare model for which Transformers looks under another name.
 
     @property
     def heads(self):
@@ -124,6 +125,24 @@ def of_granite(draw):
                              "attention_multiplier": draw.choice([1.0, 0.0625]), "logits_scaling": draw.choice([1.0, 8])}
 
 
+def longrope(draw, pairs):
+    return {"rope_type": "longrope", "short_factor": [round(draw.uniform(1, 2), 3) for _ in range(pairs)],
+            "long_factor": [round(draw.uniform(1, 6), 3) for _ in range(pairs)]} | draw.choice([{}, {"factor": 4.0}, {"attention_factor": 1.3}])
+
+
+def phi3(draw, shape):
+    part = draw.choice([1.0, 0.75, 0.5])
+    config = dict(resid_pdrop=0.0, embd_pdrop=0.0, attention_dropout=0.0, sliding_window=draw.choice([None, 4, 30]), partial_rotary_factor=part,
+                  original_max_position_embeddings=draw.choice([8, 12, 40]), rms_norm_eps=1e-5, bos_token_id=0, eos_token_id=0)
+    rotated = int(shape.size // shape.heads * part)
+    if draw.random() < 0.6 and rotated % 2 == 0:
+        config["rope_parameters"] = longrope(draw, rotated // 2)
+    return transformers.Phi3Config(
+        **shape.ids, hidden_size=shape.size, num_hidden_layers=shape.layers, num_attention_heads=shape.heads, intermediate_size=draw.choice([24, 50]),
+        num_key_value_heads=draw.choice([1, 2, shape.heads]), hidden_act=draw.choice(["silu", "gelu"]), max_position_embeddings=POSITIONS,
+        initializer_range=0.3, classifier_dropout=0.0, **config)
+
+
 def gpt2_of_gguf(draw, keys):
     return transformers.GPT2Config(**keys, n_embd=64, n_layer=2, n_head=draw.choice([2, 4]), n_positions=1024, bos_token_id=1, eos_token_id=2)
 
@@ -154,6 +173,8 @@ ARCHITECTURES = {
     "olmo2": Architecture(llama_like(transformers.Olmo2Config, of_olmo2), without=("token_classification", "question_answering")),
     "granite": Architecture(llama_like(transformers.GraniteConfig, of_granite),
                             without=("sequence_classification", "token_classification", "question_answering")),
+    "phi3": Architecture(phi3, has_windows=True, without=("question_answering",), gguf=llama_like_of_gguf(transformers.Phi3Config),
+                         not_found_in_gguf=("qkv_proj.weight", "gate_up_proj.weight")),
 }
 KINDS = list(ARCHITECTURES)
 

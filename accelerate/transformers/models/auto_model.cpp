@@ -40,7 +40,7 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"granitemoe", "granite"}, {"llama4", "llama"},     {"mixtral", "mistral"},
     {"modernbert", "roberta"}, {"mpnet", "roberta"},    {"olmo", "olmo2"},
     {"olmoe", "olmo2"},        {"olmo3", "olmo2"},      {"opt", "gpt2"},
-    {"phi", "llama"},          {"phi3", "llama"},       {"qwen2_moe", "qwen2"},
+    {"phi", "phi3"},           {"phimoe", "phi3"},      {"qwen2_moe", "qwen2"},
     {"qwen3_moe", "qwen3"},    {"qwen3_next", "qwen3"}, {"xlm-roberta-xl", "xlm-roberta"},
 };
 

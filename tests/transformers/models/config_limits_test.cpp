@@ -168,6 +168,40 @@ TEST(ConfigLimits, KeysOfRotaryEmbeddings) {
   }
 }
 
+TEST(ConfigLimits, FactorsOfLongRotaryEmbeddings) {
+  const Json good{{"rope_type", "longrope"},
+                  {"short_factor", {1.0, 1.5}},
+                  {"long_factor", {2, 4.0}},
+                  {"original_max_position_embeddings", 16}};
+  for (const std::string kind : {"llama", "phi3"}) {
+    EXPECT_NO_THROW((void)AutoModel::from_config(changed(kind, "rope_parameters", good)));
+    for (const char* key : {"short_factor", "long_factor"}) {
+      for (const Json& bad :
+           {Json("x"), Json(1.0), Json({1.0}), Json({1.0, 0.0}), Json({"x", 1})}) {
+        Json rope = good;
+        rope[key] = bad;
+        expect_has(said_of(changed(kind, "rope_parameters", rope)),
+                   "; allowed is a list of 2 numbers, one for each rotated pair");
+        rope.erase(key);
+        expect_has(said_of(changed(kind, "rope_parameters", rope)),
+                   std::string("'") + key + "' is missing, which rope_type 'longrope' needs");
+      }
+    }
+  }
+  for (const char* older : {"su", "yarn"}) {
+    Json rope = good;
+    rope["type"] = older;
+    rope.erase("rope_type");
+    EXPECT_NO_THROW((void)AutoModel::from_config(changed("phi3", "rope_scaling", rope)));
+  }
+  expect_has(said_of(changed("phi3", "rope_parameters", {{"rope_type", "linear"}, {"factor", 2}})),
+             "rope_type is 'linear'; allowed are default, longrope");
+  expect_has(said_of(changed("llama", "rope_parameters", {{"rope_type", "su"}})),
+             "rope_type is 'su'; allowed are default, linear, dynamic, yarn, longrope and llama3");
+  expect_has(said_of(changed("phi3", "partial_rotary_factor", 1.5)), "'partial_rotary_factor' is");
+  expect_has(said_of(changed("phi3", "head_dim", 3)), "allowed is an even number");
+}
+
 PretrainedConfig with_rope(const std::string& kind, const Json& keys, const Json& rope) {
   Json values = Json::parse(testing::small_config(kind).to_json_string());
   values.update(keys);

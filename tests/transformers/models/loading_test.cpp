@@ -255,8 +255,8 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
   expect_has(said, "'bort'");
   expect_has(
       said,
-      "bert, camembert, distilbert, electra, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, "
-      "roberta, smollm3, xlm-roberta");
+      "bert, camembert, distilbert, electra, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, "
+      "qwen3, roberta, smollm3, xlm-roberta");
   expect_has(said, ". Did you mean 'bert'? Or add a class by register_model()");
   folder.write("config.json", R"({"model_type": "qwen3_moe"})");
   expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
@@ -267,7 +267,7 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
 
 TEST_F(FromPretrained, RefusesTasksThatAModelDoesNotHave) {
   expect_has(message_of<ConfigError>([&] { (void)AutoModelForCausalLM::from_pretrained(where()); }),
-             "gpt2, granite, llama, mistral, olmo2, qwen2, qwen3, smollm3");
+             "gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3");
 }
 
 TEST_F(FromPretrained, RefusesWeightsOfAnotherModel) {

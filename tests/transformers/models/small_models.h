@@ -55,6 +55,7 @@ inline constexpr SmallModel kSmallModels[] = {
     {"granite", R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 20,
                    "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0, "embedding_multiplier": 3.0, "residual_multiplier": 0.5,
                    "attention_multiplier": 0.25, "logits_scaling": 2.0)"},
+    {"phi3", kLlamaLike},
 };
 // clang-format on
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -136,6 +137,8 @@ class DecoderModel : public BaseTextModel {
   [[nodiscard]] virtual std::int64_t max_positions() const = 0;
   /// What the scores of words are divided by.
   [[nodiscard]] virtual double logits_scaling() const { return 1; }
+  /// The length of a text beyond which the keys of all its tokens change, also of tokens in a cache.
+  [[nodiscard]] virtual std::optional<std::int64_t> longest_short_text() const { return {}; }
 
  protected:
   /// Returns the tokens of `inputs`, with a cache if one is wanted. Computes nothing yet.

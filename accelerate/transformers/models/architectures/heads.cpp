@@ -177,6 +177,7 @@ ModelOutput MaskedLM::output_of(const TextInputs& inputs) {
 CausalLM::CausalLM(BelowHead below, const DecoderModel& decoder)
     : TextModelWithHead(std::move(below)),
       max_positions_(decoder.max_positions()),
+      longest_short_text_(decoder.longest_short_text()),
       logits_scaling_(decoder.logits_scaling()),
       lm_head_(base().hidden_size(), base().vocab_size(), /*has_bias=*/false) {
   register_module("lm_head", lm_head_);

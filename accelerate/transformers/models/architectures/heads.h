@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -143,12 +144,17 @@ class CausalLM final : public TextModelWithHead {
   [[nodiscard]] Linear output_embeddings() override { return lm_head_; }
   /// The longest text that the model is made for, in tokens.
   [[nodiscard]] std::int64_t max_positions() const { return max_positions_; }
+  /// As DecoderModel::longest_short_text().
+  [[nodiscard]] std::optional<std::int64_t> longest_short_text() const {
+    return longest_short_text_;
+  }
 
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
 
  private:
   std::int64_t max_positions_;
+  std::optional<std::int64_t> longest_short_text_;
   double logits_scaling_;
   Linear lm_head_;
 };

@@ -22,7 +22,8 @@ struct Family {
 };
 
 const std::array<Family, 1> kFamilies{{
-    {"decoders", {"gpt2", "granite", "llama", "mistral", "olmo2", "qwen2", "qwen3", "smollm3"}},
+    {"decoders",
+     {"gpt2", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"}},
 }};
 
 using Architectures = std::vector<Architecture>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
@@ -83,6 +84,21 @@ void check_heads(const PretrainedConfig& values, const HeadsOfWidth& given) {
                     std::to_string(given.width) + ", which " + std::to_string(given.heads) +
                     " attention heads ('" + given.heads_key +
                     "') do not divide; allowed is a multiple");
+}
+
+void check_key_heads(const PretrainedConfig& values, std::int64_t heads, std::int64_t key_heads) {
+  if (heads % key_heads == 0) return;
+  throw ConfigError(values.name() + ": 'num_key_value_heads' is " + std::to_string(key_heads) +
+                    ", which does not divide " + std::to_string(heads) +
+                    " attention heads ('num_attention_heads'); allowed is a divisor");
+}
+
+void check_layer_types(const PretrainedConfig& values, const std::vector<std::string>& types,
+                       std::int64_t layers) {
+  if (std::cmp_equal(types.size(), layers)) return;
+  throw ConfigError(values.name() + ": 'layer_types' has " + std::to_string(types.size()) +
+                    " entries; allowed are " + std::to_string(layers) +
+                    ", one for each of 'num_hidden_layers'");
 }
 
 void check_padding_row(const PretrainedConfig& values, std::optional<std::int64_t> pad_token_id,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "accelerate/transformers/models/config/pretrained_config.h"
 
@@ -59,6 +60,13 @@ struct HeadsOfWidth {
 };
 /// Throws ConfigError unless the heads divide the width.
 void check_heads(const PretrainedConfig& values, const HeadsOfWidth& given);
+
+/// Throws ConfigError unless `num_key_value_heads` divide `num_attention_heads`.
+void check_key_heads(const PretrainedConfig& values, std::int64_t heads, std::int64_t key_heads);
+
+/// Throws ConfigError unless a list has an entry for each of `num_hidden_layers`.
+void check_layer_types(const PretrainedConfig& values, const std::vector<std::string>& types,
+                       std::int64_t layers);
 
 /// Throws ConfigError if `pad_token_id` is not a row of embeddings with `rows` rows; `rows_key` says
 /// how many there are. Below zero it counts from the last row, as in Python.

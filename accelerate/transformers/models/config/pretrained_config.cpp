@@ -164,6 +164,7 @@ template std::optional<std::int64_t> PretrainedConfig::get_if(std::string_view) 
 template std::optional<double> PretrainedConfig::get_if(std::string_view) const;
 template std::optional<std::string> PretrainedConfig::get_if(std::string_view) const;
 template std::optional<std::vector<std::int64_t>> PretrainedConfig::get_if(std::string_view) const;
+template std::optional<std::vector<double>> PretrainedConfig::get_if(std::string_view) const;
 template std::optional<bool> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::int64_t> PretrainedConfig::get(std::string_view) const;
 template std::optional<double> PretrainedConfig::get(std::string_view) const;

@@ -42,7 +42,7 @@ class PretrainedConfig {
   [[nodiscard]] T get(std::string_view key, T otherwise) const {
     return get<T>(key).value_or(std::move(otherwise));
   }
-  /// As get(), but nullopt too for a value of another type.
+  /// As get(), but nullopt too for a value of another type. T may also be a vector of double.
   template <typename T>
   [[nodiscard]] std::optional<T> get_if(std::string_view key) const;
   /// The value of `key` as JSON; "null" if there is none.

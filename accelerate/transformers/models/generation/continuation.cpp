@@ -31,6 +31,10 @@ Continuation::Continuation(CausalLM& model, at::Tensor mask, bool uses_cache)
 }
 
 at::Tensor Continuation::next_scores(const at::Tensor& ids) {
+  const auto longest_short = model_.longest_short_text();
+  if (cache_ != nullptr && longest_short && ids.size(1) > *longest_short &&
+      cache_->length() <= *longest_short)
+    cache_ = std::make_shared<KeyValueCache>();  // The keys of all tokens change.
   TextInputs inputs{.past_key_values = cache_, .logits_to_keep = 1};
   const std::int64_t past = cache_ == nullptr ? 0 : cache_->length(), added = ids.size(1) - past;
   inputs.input_ids = ids.narrow(1, past, added);

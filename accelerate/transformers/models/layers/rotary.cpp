@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <c10/core/InferenceMode.h>
 
@@ -21,6 +22,7 @@ namespace accelerate::detail {
 namespace {
 
 constexpr Range<double> kTheta{1, 1e15}, kFactor{1e-6, 1e6}, kScale{0, 1e6}, kPositions{1, 1e12};
+constexpr const char* kPart = "partial_rotary_factor";
 
 // The value of `key`; `otherwise` if it is missing or null.
 double value_or(const PretrainedConfig& values, const char* key, const Range<double>& range,
@@ -28,10 +30,42 @@ double value_or(const PretrainedConfig& values, const char* key, const Range<dou
   return values.json_of(key) == "null" ? otherwise : value_in(values, key, range);
 }
 
-double required(const PretrainedConfig& values, const char* key, const std::string& type) {
-  if (values.json_of(key) != "null") return value_in(values, key, kFactor);
-  throw ConfigError(values.name() + ": '" + key + "' is missing, which rope_type '" + type +
-                    "' needs");
+std::string rope_type_of(const PretrainedConfig& values) {
+  return values.get<std::string>("rope_type", values.get<std::string>("type", "default"));
+}
+
+// Throws ConfigError if the key, which the type of the rotary embedding needs, is missing.
+void check_given(const PretrainedConfig& values, const char* key) {
+  if (values.json_of(key) != "null") return;
+  throw ConfigError(values.name() + ": '" + key + "' is missing, which rope_type '" +
+                    rope_type_of(values) + "' needs");
+}
+
+double required(const PretrainedConfig& values, const char* key) {
+  check_given(values, key);
+  return value_in(values, key, kFactor);
+}
+
+std::vector<double> factors_in(const PretrainedConfig& values, const char* key,
+                               std::int64_t count) {
+  check_given(values, key);
+  auto factors = values.get_if<std::vector<double>>(key);
+  const auto is_allowed = [](double factor) {
+    return factor >= kFactor.least && factor <= kFactor.most;
+  };
+  if (factors && std::cmp_equal(factors->size(), count) &&
+      std::ranges::all_of(*factors, is_allowed))
+    return *std::move(factors);
+  values.refuse(key, "a list of " + std::to_string(count) +
+                         " numbers, one for each rotated pair, " + "each " + in_words(kFactor));
+}
+
+// Returns how many numbers of a head are rotated.
+std::int64_t rotated_part(const PretrainedConfig& config,
+                          const std::optional<PretrainedConfig>& values, std::int64_t head_dim) {
+  double part = value_or(config, kPart, limits::kShare, 1);
+  if (values) part = value_or(*values, kPart, limits::kShare, part);
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
 }
 
 double mscale_of(double factor, double mscale = 1) {
@@ -88,55 +122,83 @@ Rotary::Rotary(const PretrainedConfig& config, const Model& model)
   auto values = config.section("rope_parameters");
   if (!values) values = config.section("rope_scaling");
   if (values) values = entry_of(*values, model.layer_types);
+  const bool is_phi3 = model.phi3_original_positions.has_value();
+  if (is_phi3) dim_ = rotated_part(config, values, model.head_dim);
   if (!values) return;
   theta_ = value_or(*values, "rope_theta", kTheta, theta_);
-  const auto type =
-      values->get<std::string>("rope_type", values->get<std::string>("type", "default"));
-  constexpr std::array<std::pair<std::string_view, Type>, 5> kTypes{{
+  type_ = type_of(*values, is_phi3);
+  if (!is_phi3) {
+    constexpr Range<double> kWhole{1, 1};  // Other models here rotate whole heads.
+    (void)value_or(*values, kPart, kWhole, 1);
+    (void)value_or(config, kPart, kWhole, 1);
+  }
+  if (type_ == Type::usual) return;
+  const char* const original = "original_max_position_embeddings";
+  original_positions_ =
+      is_phi3
+          ? static_cast<double>(*model.phi3_original_positions)
+          : value_or(config, original, kPositions,
+                     value_or(*values, original, kPositions, static_cast<double>(max_positions_)));
+  if (type_ == Type::yarn) {
+    read_yarn(*values);
+  } else if (type_ == Type::longrope) {
+    read_longrope(*values);
+  } else {
+    factor_ = required(*values, "factor");
+  }
+  if (type_ == Type::llama3) {
+    low_freq_factor_ = required(*values, "low_freq_factor");
+    high_freq_factor_ = required(*values, "high_freq_factor");
+  }
+}
+
+Rotary::Type Rotary::type_of(const PretrainedConfig& values, bool is_phi3) {
+  constexpr std::array<std::pair<std::string_view, Type>, 6> kTypes{{
       {"default", Type::usual},
       {"linear", Type::linear},
       {"dynamic", Type::dynamic},
       {"yarn", Type::yarn},
+      {"longrope", Type::longrope},
       {"llama3", Type::llama3},
   }};
+  const std::string said = rope_type_of(values);
+  const std::string type = is_phi3 && (said == "su" || said == "yarn") ? "longrope" : said;
   const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, Type>::first);
-  if (found == kTypes.end()) {
-    throw ConfigError(values->name() + ": rope_type is '" + type +
-                      "'; allowed are default, linear, dynamic, yarn and llama3");
-  }
-  constexpr Range<double> kWhole{1, 1};  // No model here rotates a part of its heads.
-  (void)value_or(*values, "partial_rotary_factor", kWhole, 1);
-  (void)value_or(config, "partial_rotary_factor", kWhole, 1);
-  type_ = found->second;
-  if (type_ == Type::usual) return;
-  const char* const original = "original_max_position_embeddings";
-  original_positions_ =
-      value_or(config, original, kPositions,
-               value_or(*values, original, kPositions, static_cast<double>(max_positions_)));
-  if (type_ == Type::yarn && values->json_of("factor") == "null") {
-    factor_ = static_cast<double>(max_positions_) / original_positions_;
-  } else {
-    factor_ = required(*values, "factor", type);
-  }
-  if (type_ == Type::llama3) {
-    low_freq_factor_ = required(*values, "low_freq_factor", type);
-    high_freq_factor_ = required(*values, "high_freq_factor", type);
-  }
-  if (type_ == Type::yarn) {
-    const double mscale = value_or(*values, "mscale", kScale, 0),
-                 all = value_or(*values, "mscale_all_dim", kScale, 0);
-    const double usual = mscale != 0 && all != 0
-                             ? mscale_of(factor_, mscale) / mscale_of(factor_, all)
-                             : mscale_of(factor_);
-    attention_factor_ = value_or(*values, "attention_factor", kScale, usual);
-    const auto unless_zero = [&](const char* key, double otherwise) {
-      const double value = value_or(*values, key, kScale, otherwise);
-      return value == 0 ? otherwise : value;
-    };
-    beta_fast_ = unless_zero("beta_fast", beta_fast_);
-    beta_slow_ = unless_zero("beta_slow", beta_slow_);
-    truncates_ = values->get<bool>("truncate", true);
-  }
+  const bool is_known = found != kTypes.end() && (!is_phi3 || found->second == Type::usual ||
+                                                  found->second == Type::longrope);
+  if (is_known) return found->second;
+  throw ConfigError(values.name() + ": rope_type is '" + said + "'; allowed are " +
+                    (is_phi3 ? "default, longrope, and the older names su and yarn"
+                             : "default, linear, dynamic, yarn, longrope and llama3"));
+}
+
+void Rotary::read_yarn(const PretrainedConfig& values) {
+  factor_ = values.json_of("factor") == "null"
+                ? static_cast<double>(max_positions_) / original_positions_
+                : required(values, "factor");
+  const double mscale = value_or(values, "mscale", kScale, 0),
+               all = value_or(values, "mscale_all_dim", kScale, 0);
+  const double usual = mscale != 0 && all != 0
+                           ? mscale_of(factor_, mscale) / mscale_of(factor_, all)
+                           : mscale_of(factor_);
+  attention_factor_ = value_or(values, "attention_factor", kScale, usual);
+  const auto unless_zero = [&](const char* key, double otherwise) {
+    const double value = value_or(values, key, kScale, otherwise);
+    return value == 0 ? otherwise : value;
+  };
+  beta_fast_ = unless_zero("beta_fast", beta_fast_);
+  beta_slow_ = unless_zero("beta_slow", beta_slow_);
+  truncates_ = values.get<bool>("truncate", true);
+}
+
+void Rotary::read_longrope(const PretrainedConfig& values) {
+  factor_ = value_or(values, "factor", kFactor,
+                     static_cast<double>(max_positions_) / original_positions_);
+  const double usual =
+      factor_ <= 1 ? 1 : std::sqrt(1 + std::log(factor_) / std::log(original_positions_));
+  attention_factor_ = value_or(values, "attention_factor", kScale, usual);
+  short_factors_ = factors_in(values, "short_factor", pairs());
+  long_factors_ = factors_in(values, "long_factor", pairs());
 }
 
 at::Tensor Rotary::yarn(const at::Tensor& powers) const {
@@ -159,6 +221,14 @@ at::Tensor Rotary::yarn(const at::Tensor& powers) const {
   return 1.0 / (factor_ * powers) * (1 - kept) + 1.0 / powers * kept;
 }
 
+at::Tensor Rotary::longrope(const at::Tensor& powers, const at::Tensor& positions) const {
+  const auto frequencies = [&](const std::vector<double>& factors) {
+    return 1.0 / (at::tensor(factors, powers.options()) * powers);
+  };
+  return at::where(positions.max() + 1 > original_positions_, frequencies(long_factors_),
+                   frequencies(short_factors_));
+}
+
 at::Tensor Rotary::llama3(const at::Tensor& frequencies) const {
   const double low_wavelength = original_positions_ / low_freq_factor_,
                high_wavelength = original_positions_ / high_freq_factor_;
@@ -173,25 +243,28 @@ at::Tensor Rotary::llama3(const at::Tensor& frequencies) const {
   return at::where(is_between, smoothed, scaled);
 }
 
-at::Tensor Rotary::inverse_frequencies(const at::Tensor& positions) const {
+at::Tensor Rotary::inverse_frequencies(const at::Tensor& all_positions) const {
   double base = theta_;
   if (type_ == Type::dynamic) {
-    const double length =
-        std::max<double>(static_cast<double>(max_positions_), positions.max().item<double>() + 1);
+    const double length = std::max<double>(static_cast<double>(max_positions_),
+                                           all_positions.max().item<double>() + 1);
     const auto dim = static_cast<double>(dim_);
     base *= std::pow(factor_ * length / static_cast<double>(max_positions_) - (factor_ - 1),
                      dim / (dim - 2));
   }
-  const auto options = at::TensorOptions(at::kFloat).device(positions.device());
+  const auto options = at::TensorOptions(at::kFloat).device(all_positions.device());
   const at::Tensor powers = at::pow(base, at::arange(0, dim_, 2, options) / dim_);
   if (type_ == Type::yarn) return yarn(powers);
+  if (type_ == Type::longrope) return longrope(powers, all_positions);
   const at::Tensor frequencies = 1.0 / powers;
   if (type_ == Type::linear) return frequencies / factor_;
   return type_ == Type::llama3 ? llama3(frequencies) : frequencies;
 }
 
-Rotary::Angles Rotary::angles(const at::Tensor& positions, at::ScalarType type) const {
-  const at::Tensor half = positions.unsqueeze(-1).to(at::kFloat) * inverse_frequencies(positions);
+Rotary::Angles Rotary::angles(const at::Tensor& positions, const at::Tensor& all_positions,
+                              at::ScalarType type) const {
+  const at::Tensor half =
+      positions.unsqueeze(-1).to(at::kFloat) * inverse_frequencies(all_positions);
   const at::Tensor all = at::cat({half, half}, -1).unsqueeze(-2);  // The same for all heads.
   const auto scaled = [&](const at::Tensor& values) {
     return (attention_factor_ == 1 ? values : values * attention_factor_).to(type);
@@ -245,6 +318,11 @@ at::Tensor rotate(const at::Tensor& heads, const Rotary::Angles& angles) {
   if (is_rotated_at_once(heads, angles)) {
     return heads.scalar_type() == at::kFloat ? rotate_at_once<float>(heads, angles)
                                              : rotate_at_once<c10::BFloat16>(heads, angles);
+  }
+  const std::int64_t rotated = angles.cos.size(-1), rest = heads.size(-1) - rotated;
+  if (rest > 0) {
+    return at::cat({rotate(heads.narrow(-1, 0, rotated), angles), heads.narrow(-1, rotated, rest)},
+                   -1);
   }
   const std::int64_t half = heads.size(-1) / 2;
   const at::Tensor turned =

@@ -112,9 +112,10 @@ Json plan_of(const PreTrainedModel& model) {
   Json said{{"tensor", Json::object()}, {"pipeline", plan.pipeline}};
   for (const auto& rule : plan.tensor_parallel) {
     using enum ParallelPlan::Cut;
-    said["tensor"][rule.modules] = rule.cut == colwise   ? "colwise"
-                                   : rule.cut == rowwise ? "rowwise"
-                                                         : "colwise_gather_output";
+    said["tensor"][rule.modules] = rule.cut == colwise               ? "colwise"
+                                   : rule.cut == rowwise             ? "rowwise"
+                                   : rule.cut == rowwise_split_input ? "rowwise_split_input"
+                                                                     : "colwise_gather_output";
   }
   return said;
 }

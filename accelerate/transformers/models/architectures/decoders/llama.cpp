@@ -16,12 +16,7 @@ namespace {
 // Fills in the number of key heads and the size of a head.
 void read_heads(const PretrainedConfig& config, LlamaConfig& values) {
   values.num_key_value_heads = values.num_key_value_heads.value_or(values.num_attention_heads);
-  if (values.num_attention_heads % *values.num_key_value_heads != 0) {
-    throw ConfigError(config.name() + ": 'num_key_value_heads' is " +
-                      std::to_string(*values.num_key_value_heads) + ", which does not divide " +
-                      std::to_string(values.num_attention_heads) +
-                      " attention heads ('num_attention_heads'); allowed is a divisor");
-  }
+  check_key_heads(config, values.num_attention_heads, *values.num_key_value_heads);
   if (!values.head_dim) {
     check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",
                          values.hidden_size});
@@ -64,10 +59,7 @@ void read_layer_types(const PretrainedConfig& config, const LlamaFamily& family,
     for (std::size_t i = 0; i < layers; ++i)
       types.emplace_back(is_full(i) ? "full_attention" : "sliding_attention");
   }
-  if (types.size() == layers) return;
-  throw ConfigError(config.name() + ": 'layer_types' has " + std::to_string(types.size()) +
-                    " entries; allowed are " + std::to_string(layers) +
-                    ", one for each of 'num_hidden_layers'");
+  check_layer_types(config, types, values.num_hidden_layers);
 }
 
 LlamaConfig read_llama(const PretrainedConfig& config, const LlamaFamily& family) {
@@ -255,9 +247,10 @@ Computed LlamaModel::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   const Tokens& tokens = computed.tokens;
   computed.hidden = words_of(inputs, tokens);
   if (family_.multiplies) computed.hidden = computed.hidden * values_.embedding_multiplier;
-  const at::Tensor positions = take_positions(positions_of(inputs, tokens.past()), inputs, tokens);
+  const at::Tensor positions = positions_of(inputs, tokens.past());
   const auto angles =
-      rotary_.angles(positions, family_.norms_after ? at::kFloat : computed.hidden.scalar_type());
+      rotary_.angles(take_positions(positions, inputs, tokens), positions,
+                     family_.norms_after ? at::kFloat : computed.hidden.scalar_type());
   AttentionSpec spec = attention_spec(computed, inputs);
   run_layers(computed, inputs, layers_, [&](std::size_t i) {
     if (i == 0 || window_of(i) != window_of(i - 1))
