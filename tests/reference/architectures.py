@@ -37,6 +37,8 @@ class Architecture:
     is_encoder: bool = False
     has_token_types: bool = False
     has_windows: bool = False  # Where a mask that tells sequences apart cannot say so.
+    attentions: tuple = ("sdpa", "eager")  # Those that Transformers has.
+    tells_sequences: bool = True  # Whether a mask can tell Transformers which tokens of a row see each other.
     first_position: int = 0
     takes_positions_of_choices: bool = True
     without: tuple = ()  # Heads that Transformers lacks.
@@ -70,6 +72,32 @@ def distilbert(draw, shape):
         **shape.ids, dim=shape.size, n_layers=shape.layers, n_heads=shape.heads, hidden_dim=draw.choice([24, 50]), activation=shape.act,
         max_position_embeddings=POSITIONS, dropout=0.0, attention_dropout=0.0, qa_dropout=0.0, seq_classif_dropout=0.0,
         sinusoidal_pos_embds=draw.random() < 0.5, initializer_range=0.3)
+
+
+def deberta_v2(draw, shape):
+    config = bert_like(transformers.DebertaV2Config)(draw, shape)
+    config.type_vocab_size, config.position_biased_input, config.cls_dropout = draw.choice([0, 2]), draw.random() < 0.3, 0.0
+    config.relative_attention, config.pos_att_type = draw.random() < 0.9, draw.choice([["p2c", "c2p"], ["c2p"], ["p2c"], []])
+    config.share_att_key, config.norm_rel_ebd = draw.random() < 0.5 or not config.pos_att_type, draw.choice(["none", "layer_norm"])
+    config.position_buckets, config.max_relative_positions = draw.choice([-1, 4, 16]), draw.choice([-1, 30])
+    config.pooler_hidden_act, config.embedding_size = draw.choice(["gelu", "tanh"]), draw.choice([12, shape.size])
+    return config
+
+
+def modernbert(draw, shape):
+    keys = {"layer_types": [draw.choice(["full_attention", "sliding_attention"]) for _ in range(shape.layers)]} if draw.random() < 0.5 else {}
+    rope = draw.choice(ROPES)
+    if rope:
+        keys["rope_parameters"] = {name: dict(draw.choice([rope, {"rope_type": "default"}]), rope_theta=draw.choice([10000.0, 160000.0]))
+                                   for name in ("full_attention", "sliding_attention")}
+    ignored = draw.choice([-100, 5])
+    return transformers.ModernBertConfig(
+        **shape.ids, **keys, hidden_size=shape.size, num_hidden_layers=shape.layers, num_attention_heads=shape.heads, intermediate_size=draw.choice([24, 50]),
+        hidden_activation=shape.act, classifier_activation=draw.choice(["gelu", "relu"]), max_position_embeddings=POSITIONS,
+        local_attention=draw.choice([0, 3, 8, 128]), norm_eps=draw.choice([1e-12, 1e-5]), norm_bias=draw.random() < 0.5, attention_bias=draw.random() < 0.5,
+        mlp_bias=draw.random() < 0.5, decoder_bias=draw.random() < 0.7, classifier_bias=draw.random() < 0.5,
+        classifier_pooling=draw.choice(["cls", "mean"]), sparse_prediction=draw.random() < 0.3, sparse_pred_ignore_index=ignored,
+        initializer_range=0.3, initializer_cutoff_factor=draw.choice([2.0, 0.3]), bos_token_id=0, eos_token_id=0, cls_token_id=0, sep_token_id=0)
 
 
 def gpt2(draw, shape):
@@ -162,6 +190,8 @@ ARCHITECTURES = {
     "camembert": Architecture(bert_like(transformers.CamembertConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",), makes_head_first=True),
     "electra": Architecture(electra, is_encoder=True, has_token_types=True),
     "distilbert": Architecture(distilbert, is_encoder=True, takes_positions_of_choices=False),
+    "deberta-v2": Architecture(deberta_v2, is_encoder=True, has_token_types=True, attentions=("eager",), tells_sequences=False),
+    "modernbert": Architecture(modernbert, is_encoder=True, has_windows=True),
     "gpt2": Architecture(gpt2, gguf=gpt2_of_gguf),
     "llama": Architecture(llama_like(transformers.LlamaConfig, of_llama),
                           gguf=llama_like_of_gguf(transformers.LlamaConfig, lambda draw: {"attention_bias": draw.random() < 0.5})),

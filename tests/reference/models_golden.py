@@ -112,7 +112,8 @@ def main():
     torch.set_num_threads(1)
     rows = [row_of(kind, task, head, draw) for kind in KINDS
             for task, head in ARCHITECTURES[kind].heads.items() if task == "base" or not ARCHITECTURES[kind].makes_head_first]
-    rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS if not ARCHITECTURES[kind].makes_head_first]
+    rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS
+             if not ARCHITECTURES[kind].makes_head_first and (jump or ARCHITECTURES[kind].tells_sequences)]
     print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
 
 

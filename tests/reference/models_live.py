@@ -46,19 +46,33 @@ def positions_of(mask, packs, draw):
     return positions, numbers
 
 
-def told_to_python(inputs, numbers, kind, eager):
+def averages(task, config):
+    """Whether the head reads the mean of a row, for which Transformers' asks the mask."""
+    return task in ("sequence_classification", "multiple_choice") and getattr(config, "classifier_pooling", None) == "mean"
+
+
+def told_to_python(inputs, numbers, kind, eager, config, task):
     """The inputs with which Transformers computes what we do where rows have the sequences `numbers`."""
     is_causal = not ARCHITECTURES[kind].is_encoder
+    if averages(task, config) and "attention_mask" not in inputs:
+        inputs = inputs | {"attention_mask": torch.ones_like(inputs["input_ids"])}
     if numbers is None or (is_causal and "attention_mask" not in inputs):
         return inputs
     seen = numbers[:, :, None] == numbers[:, None, :]
     if "attention_mask" in inputs:
         seen = seen & inputs["attention_mask"].bool()[:, None, :]
     seen = (seen.tril() if is_causal else seen)[:, None]
-    return inputs | {"attention_mask": torch.where(seen, 0.0, torch.finfo(torch.float32).min) if eager else seen}
+
+    def mask_of(seen):
+        return torch.where(seen, 0.0, torch.finfo(torch.float32).min) if eager else seen
+    if not ARCHITECTURES[kind].has_windows or is_causal:
+        return inputs | {"attention_mask": mask_of(seen)}
+    place = torch.arange(numbers.shape[1])
+    near = (place[:, None] - place[None, :]).abs() <= config.sliding_window
+    return inputs | {"attention_mask": {"full_attention": mask_of(seen), "sliding_attention": mask_of(seen & near)}}
 
 
-def batch_of(task, draw, mask_kind, kind):
+def batch_of(task, draw, mask_kind, kind, config):
     rows, length = draw.randint(1, 5), draw.randint(2, 20)
     choices = draw.randint(2, 3) if task == "multiple_choice" else None
     shape = (rows * (choices or 1), length)
@@ -80,8 +94,9 @@ def batch_of(task, draw, mask_kind, kind):
         inputs["token_type_ids"] = torch.randint(0, 2, shape)
     numbers = None
     if draw.random() < 0.4 and (not choices or ARCHITECTURES[kind].takes_positions_of_choices):
-        # A mask of Transformers' that tells sequences has no place for choices and windows.
-        packs = draw.random() < 0.7 and not choices and (mask_kind == "none" or not ARCHITECTURES[kind].has_windows)
+        # A mask of Transformers' that tells sequences has no place for choices, means and windows of decoders.
+        fits = ARCHITECTURES[kind].tells_sequences and (mask_kind == "none" or not ARCHITECTURES[kind].has_windows or ARCHITECTURES[kind].is_encoder)
+        packs = draw.random() < 0.7 and not choices and fits and not averages(task, config)
         inputs["position_ids"], numbers = positions_of(mask, packs, draw)
         numbers = numbers if packs else None
     if choices:
@@ -184,7 +199,8 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
     model.save_pretrained(folder)
     faults = []
     for attention in ("sdpa", "eager"):
-        model = getattr(transformers, heads[task]).from_pretrained(folder, attn_implementation=attention)
+        in_python = attention if attention in ARCHITECTURES[kind].attentions else "eager"
+        model = getattr(transformers, heads[task]).from_pretrained(folder, attn_implementation=in_python)
         for drops in (True, False):
             said = probe.ask(open=folder, task=task, attention=attention, drops_padding=drops)
             if said:
@@ -192,13 +208,13 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
             if drops and (fault := plan_differs(probe, model)):
                 faults.append(f"{kind} {task}: {fault}")
             for mask_kind in ("none", "right", "left", "holes"):
-                inputs, mask, numbers = batch_of(task, draw, mask_kind, kind)
+                inputs, mask, numbers = batch_of(task, draw, mask_kind, kind, config)
                 hidden, attentions = draw.random() < 0.4, attention == "eager" and draw.random() < 0.4
                 smoothing = {}
-                if "labels" in inputs and draw.random() < 0.5:
+                if "labels" in inputs and draw.random() < 0.5 and not getattr(config, "sparse_prediction", False):  # Transformers fails.
                     smoothing = {"smoothing": draw.choice([0.05, 0.3]), "shift_labels": task == "causal_lm"}
                 model.config.use_cache = False
-                want = expected_of(model, told_to_python(inputs, numbers, kind, attention == "eager"), hidden, attentions, smoothing)
+                want = expected_of(model, told_to_python(inputs, numbers, kind, in_python == "eager", config, task), hidden, attentions, smoothing)
                 safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in inputs.items()}, scratch / "in.safetensors")
                 said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions, **smoothing)
                 where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {'one sequence a row' if numbers is None else 'packed'} {({n: list(t.shape) for n, t in inputs.items()})}"

@@ -121,11 +121,13 @@ at::Tensor PreTrainedModel::embed(torch::nn::Embedding& table, const at::Tensor&
   return words + at::empty_like(words).uniform_(-most, most);
 }
 
-at::Tensor PreTrainedModel::run_layer(
-    const torch::nn::Module& layer, const at::Tensor& hidden,
-    const std::function<at::Tensor(const at::Tensor&)>& forward) const {
+at::Tensor PreTrainedModel::run_layer(const torch::nn::Module& layer, const at::Tensor& hidden,
+                                      const std::function<at::Tensor(const at::Tensor&)>& forward,
+                                      const std::vector<at::Tensor>& shared) const {
   if (!recomputes_ || !is_training()) return forward(hidden);
-  return detail::recomputed(forward, hidden, layer.parameters());
+  std::vector<at::Tensor> parameters = layer.parameters();
+  parameters.insert(parameters.end(), shared.begin(), shared.end());
+  return detail::recomputed(forward, hidden, parameters);
 }
 
 void PreTrainedModel::set_attention(const std::string& name) {

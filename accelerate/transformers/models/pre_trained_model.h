@@ -192,9 +192,10 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
                                  std::int64_t length) const;
   /// Returns forward(hidden), which must use no part of the model but `layer`. With gradient
   /// checkpointing, backward computes it again: what `forward` captures must live until then.
-  [[nodiscard]] at::Tensor run_layer(
-      const torch::nn::Module& layer, const at::Tensor& hidden,
-      const std::function<at::Tensor(const at::Tensor&)>& forward) const;
+  /// `shared`: parameters elsewhere that `forward` reads too.
+  [[nodiscard]] at::Tensor run_layer(const torch::nn::Module& layer, const at::Tensor& hidden,
+                                     const std::function<at::Tensor(const at::Tensor&)>& forward,
+                                     const std::vector<at::Tensor>& shared = {}) const;
 
  private:
   void set_recomputes(bool recomputes);

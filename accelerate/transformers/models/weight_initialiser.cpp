@@ -1,13 +1,46 @@
 #include "accelerate/transformers/models/weight_initialiser.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
+
+#include <cmath>
+#include <numbers>
 
 #include "accelerate/transformers/models/layers/linear.h"
 #include "accelerate/transformers/models/layers/rms_norm.h"
 
 namespace accelerate::detail {
+namespace {
+
+// Draws from a normal distribution, and again where a value is too far from 0.
+void redraw_far_values(at::Tensor& tensor, double deviation, double most) {
+  const double bound = at::scalar_tensor(most, tensor.options()).item<double>();
+  tensor.normal_(0, deviation);
+  for (at::Tensor is_far; (is_far = tensor.abs() > bound).any().item<bool>();)
+    tensor.copy_(at::where(is_far, at::empty_like(tensor).normal_(0, deviation), tensor));
+}
+
+// The same for a narrow range: draws evenly, and keeps a value with the probability that the normal
+// distribution gives it.
+void redraw_by_probability(at::Tensor& tensor, double deviation, double most) {
+  const auto is_refused = [&](const at::Tensor& values) {
+    const at::Tensor odds = (values / deviation).pow(2) * -0.5;
+    return at::empty_like(values).uniform_().log_().gt(odds);
+  };
+  tensor.uniform_(-most, most);
+  for (at::Tensor refused = is_refused(tensor); refused.any().item<bool>();) {
+    const at::Tensor next = at::empty_like(tensor).uniform_(-most, most);
+    tensor.copy_(at::where(refused, next, tensor));
+    refused = refused.logical_and(is_refused(next));
+  }
+}
+
+}  // namespace
 
 bool WeightInitialiser::take(const at::Tensor& tensor) {
   return tensor.defined() && wants_(tensor) && done_.insert(tensor.unsafeGetTensorImpl()).second;
@@ -21,6 +54,14 @@ bool WeightInitialiser::normal(at::Tensor& tensor, double deviation) {
 
 void WeightInitialiser::normal_again(at::Tensor& tensor, double deviation) {
   if (wants_(tensor)) tensor.normal_(0, deviation);
+}
+
+void WeightInitialiser::truncated_normal_again(at::Tensor& tensor, double deviation,
+                                               double cutoff) {
+  if (!wants_(tensor) || tensor.is_meta()) return;
+  constexpr double kMostlyKept = 0.3;
+  const bool is_wide = std::erf(cutoff / std::numbers::sqrt2) > kMostlyKept;
+  (is_wide ? redraw_far_values : redraw_by_probability)(tensor, deviation, cutoff * deviation);
 }
 
 void WeightInitialiser::fill(at::Tensor& tensor, double value) {

@@ -22,6 +22,9 @@ class WeightInitialiser {
   bool normal(at::Tensor& tensor, double deviation);
   /// As normal(), but also for a tensor that was initialised before.
   void normal_again(at::Tensor& tensor, double deviation);
+  /// As normal_again(), but draws values again until none is farther from 0 than `cutoff`
+  /// deviations. Source: `trunc_normal_` of `torch.nn.init`.
+  void truncated_normal_again(at::Tensor& tensor, double deviation, double cutoff);
   void fill(at::Tensor& tensor, double value);
   void copy(at::Tensor& tensor, const at::Tensor& values);
 

@@ -135,6 +135,16 @@ TEST(ConfigLimits, NamesTheKeysThatContradictEachOther) {
     expect_has(said(kind, "pad_token_id", 30),
                "'pad_token_id' is 30; allowed are null and 0 to 29");
   expect_has(said("roberta", "pad_token_id", 12), "'max_position_embeddings' is 12");
+  for (const Json& value : {Json("c2c"), Json("p2c|x"), Json({"c2p", "x"}), Json(3), Json({1})})
+    expect_has(said("deberta-v2", "pos_att_type", value), "'pos_att_type' is ");
+  expect_has(said("deberta-v2", "conv_kernel_size", 3), "allowed is 0");
+  expect_has(said("deberta-v2", "position_buckets", 1), "allowed is -1, or 2 and more");
+  expect_has(said("deberta-v2", "attention_head_size", 3), "'attention_head_size' is ");
+  expect_has(said("modernbert", "classifier_pooling", "max"), "allowed is cls or mean");
+  expect_has(said("modernbert", "layer_types", {"full_attention"}), "has 1 entries; allowed are 2");
+  expect_has(said("modernbert", "num_attention_heads", 16), "allowed is an even number");
+  expect_has(said("modernbert", "rope_parameters", {{"rope_theta", 5.0}}), "'rope_theta' is ");
+  expect_has(said("modernbert", "global_rope_theta", -1), "'global_rope_theta' is ");
   // Below zero it counts from the end, as in the files of the first Llama.
   EXPECT_NO_THROW((void)AutoModel::from_config(changed("llama", "pad_token_id", -1)));
 }

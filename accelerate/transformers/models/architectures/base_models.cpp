@@ -141,11 +141,12 @@ void BaseTextModel::run_layers(Computed& computed, const TextInputs& inputs,
                                const torch::nn::ModuleList& modules,
                                const std::function<Layer(std::size_t)>& layer_of) const {
   const bool keeps_all = inputs.output_attentions || computed.past_key_values != nullptr;
+  const auto shared = shared_parameters();
   for (std::size_t i = 0; i < modules->size(); ++i) {
     computed.keep_hidden(inputs);
     const Layer layer = layer_of(i);
-    computed.hidden =
-        keeps_all ? layer(computed.hidden) : run_layer(*modules->ptr(i), computed.hidden, layer);
+    computed.hidden = keeps_all ? layer(computed.hidden)
+                                : run_layer(*modules->ptr(i), computed.hidden, layer, shared);
   }
 }
 
@@ -194,14 +195,22 @@ Computed EncoderModel::compute(const TextInputs& inputs, const HeadNeeds& needs)
   computed.hidden = embedded(inputs, computed.tokens);
   AttentionSpec spec = attention_spec(computed, inputs);
   spec.mask.values = computed.tokens.mask();
+  const Run run = run_of(computed, inputs);
   run_layers(computed, inputs, layers_, [&](std::size_t i) {
     spec.first_alone = needs.first_alone && i + 1 == layers_->size();
-    return [layer = layers_->ptr<EncoderLayer>(i), tokens = computed.tokens,
-            spec](const at::Tensor& hidden) { return layer->forward(hidden, tokens, spec); };
+    return [run, i, spec](const at::Tensor& hidden) { return run(i, hidden, spec); };
   });
+  computed.hidden = finished(computed.hidden);
   computed.keep_hidden(inputs);
   computed.first_alone = needs.first_alone && !layers_->is_empty();
   return computed;
+}
+
+EncoderModel::Run EncoderModel::run_of(const Computed& computed, const TextInputs& /*inputs*/) {
+  return [layers = layers_, tokens = computed.tokens](std::size_t i, const at::Tensor& hidden,
+                                                      const AttentionSpec& spec) {
+    return layers->ptr<EncoderLayer>(i)->forward(hidden, tokens, spec);
+  };
 }
 
 Computed DecoderModel::begin(const TextInputs& inputs, const HeadNeeds& needs) const {

@@ -62,6 +62,8 @@ class BaseTextModel : public TextModel {
   /// Numbers a word: those of its embedding, and those that the layers pass on.
   [[nodiscard]] std::int64_t embedding_size() { return input_embeddings()->weight.size(1); }
   [[nodiscard]] virtual std::int64_t hidden_size() { return embedding_size(); }
+  // Heads are initialised as the models below them.
+  using TextModel::init_weights;
 
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
@@ -82,6 +84,8 @@ class BaseTextModel : public TextModel {
   void run_layers(Computed& computed, const TextInputs& inputs,
                   const torch::nn::ModuleList& modules,
                   const std::function<Layer(std::size_t index)>& layer_of) const;
+  /// Returns the parameters outside the layers that each layer reads.
+  [[nodiscard]] virtual std::vector<at::Tensor> shared_parameters() const { return {}; }
 };
 
 /// Returns position_ids. If they were not given, returns int64 {1, T}: from `past`, the number of
@@ -124,6 +128,15 @@ class EncoderModel : public BaseTextModel {
  protected:
   /// Returns the input of the first layer, {…, H}.
   [[nodiscard]] virtual at::Tensor embedded(const TextInputs& inputs, const Tokens& tokens) = 0;
+
+  /// Computes layer `index`, as EncoderLayer::forward().
+  using Run = std::function<at::Tensor(std::size_t index, const at::Tensor& hidden,
+                                       const AttentionSpec& spec)>;
+  /// Returns how the layers compute a batch. Its masks are in the specs that the layers get. What
+  /// the function captures must live until backward.
+  [[nodiscard]] virtual Run run_of(const Computed& computed, const TextInputs& inputs);
+  /// Returns what the model makes of the output of the last layer.
+  [[nodiscard]] virtual at::Tensor finished(const at::Tensor& hidden) { return hidden; }
 
   torch::nn::ModuleList layers_;  ///< Of EncoderLayers.
 };

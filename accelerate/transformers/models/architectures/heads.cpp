@@ -22,16 +22,11 @@ void check_labels_of_tokens(const TextInputs& inputs) {
 }
 
 // logits: {B, C}.
-ModelOutput row_output(const Computed& computed, at::Tensor logits, const TextInputs& inputs,
-                       const PretrainedConfig& config) {
-  ModelOutput output = computed.output();
-  if (inputs.labels.defined()) {
-    output.loss = sequence_classification_loss(logits, inputs.labels,
-                                               config.get<std::string>("problem_type", ""),
-                                               inputs.num_items_in_batch);
-  }
-  output.logits = std::move(logits);
-  return output;
+at::Tensor classification_loss(const at::Tensor& logits, const TextInputs& inputs,
+                               const PretrainedConfig& config) {
+  return sequence_classification_loss(logits, inputs.labels,
+                                      config.get<std::string>("problem_type", ""),
+                                      inputs.num_items_in_batch);
 }
 
 // logits: {…, C} in the layout of the tokens, with labels {B, T}.
@@ -77,7 +72,10 @@ bool ends_with_padding(const at::Tensor& mask, std::int64_t count) {
 TextModelWithHead::TextModelWithHead(BelowHead below)
     : TextModel(below.class_name, below.base->config(), below.prefix),
       base_(register_module(below.prefix, std::move(below.base))),
-      makes_head_first_(below.makes_head_first) {}
+      transform_(std::move(below.transform)),
+      makes_head_first_(below.makes_head_first) {
+  if (transform_ != nullptr) register_module("head", transform_);
+}
 
 void TextModelWithHead::post_init() {
   if (makes_head_first_) {
@@ -99,21 +97,21 @@ TokenClassification::TokenClassification(BelowHead below, const std::string& hea
 
 ModelOutput TokenClassification::output_of(const TextInputs& inputs) {
   const auto computed = base().compute(inputs, {.token_labels = inputs.labels});
-  return token_output(computed, head_(dropout_of(computed.hidden, dropout_, is_training())),
-                      inputs);
+  const at::Tensor read = dropout_of(transformed(computed.hidden), dropout_, is_training());
+  return token_output(computed, head_(read), inputs);
 }
 
-QuestionAnswering::QuestionAnswering(BelowHead below, double dropout)
+QuestionAnswering::QuestionAnswering(BelowHead below, double dropout, const std::string& head)
     : TextModelWithHead(std::move(below)), dropout_(dropout), qa_outputs_(base().hidden_size(), 2) {
-  register_module("qa_outputs", qa_outputs_);
+  register_module(head, qa_outputs_);
   post_init();
 }
 
 ModelOutput QuestionAnswering::output_of(const TextInputs& inputs) {
   // The loss is a softmax over the tokens of a row, padding included.
   const auto computed = base().compute(inputs, {.all_tokens = inputs.start_positions.defined()});
-  const at::Tensor logits =
-      computed.tokens.restore(qa_outputs_(dropout_of(computed.hidden, dropout_, is_training())));
+  const at::Tensor read = dropout_of(transformed(computed.hidden), dropout_, is_training());
+  const at::Tensor logits = computed.tokens.restore(qa_outputs_(read));
   ModelOutput output = computed.output();
   output.start_logits = logits.select(-1, 0).contiguous();
   output.end_logits = logits.select(-1, 1).contiguous();
@@ -133,16 +131,25 @@ void check_two_labels(const PretrainedConfig& config) {
 
 // --- Of encoders ---
 
+at::Tensor FirstTokenHead::loss_of(const at::Tensor& logits, const TextInputs& inputs) const {
+  return classification_loss(logits, inputs, config());
+}
+
 ModelOutput FirstTokenHead::output_of(const TextInputs& inputs) {
   // Hidden states and attentions, if asked for, are those of all tokens.
-  const HeadNeeds needs{.first_token = true,
-                        .first_alone = !inputs.output_hidden_states && !inputs.output_attentions};
+  const HeadNeeds needs{.first_token = reads_first_token(),
+                        .first_alone = reads_first_token() && !inputs.output_hidden_states &&
+                                       !inputs.output_attentions};
   if (task_ != Task::multiple_choice) {
     const auto computed = base().compute(inputs, needs);
-    return row_output(computed, scores_of(computed.first()), inputs, config());
+    ModelOutput output = computed.output();
+    output.logits = scores_of(pooled(computed, inputs));
+    if (inputs.labels.defined()) output.loss = loss_of(output.logits, inputs);
+    return output;
   }
-  const auto computed = base().compute(choices_as_rows(inputs), needs);
-  const at::Tensor scores = scores_of(computed.first());
+  const TextInputs rows = choices_as_rows(inputs);
+  const auto computed = base().compute(rows, needs);
+  const at::Tensor scores = scores_of(pooled(computed, rows));
   ModelOutput output = computed.output();
   output.logits = scores.view({-1, inputs.input_ids.size(1)});
   if (inputs.labels.defined())
@@ -157,6 +164,14 @@ MaskedLM::MaskedLM(BelowHead below, Activation activation, double epsilon)
       norm(torch::nn::LayerNormOptions({base().embedding_size()}).eps(epsilon)),
       activation_(activation) {}
 
+MaskedLM::MaskedLM(BelowHead below, bool has_bias)
+    : TextModelWithHead(std::move(below)),
+      decoder(base().embedding_size(), base().vocab_size(), has_bias) {}
+
+at::Tensor MaskedLM::scores_of(const at::Tensor& hidden) {
+  return decoder(dense.is_empty() ? transformed(hidden) : norm(activation_(dense(hidden))));
+}
+
 void MaskedLM::register_bias(torch::nn::Module& parent) {
   bias_ = parent.register_parameter("bias", at::zeros({base().vocab_size()}));
 }
@@ -169,7 +184,7 @@ void MaskedLM::tie_weights() {
 
 ModelOutput MaskedLM::output_of(const TextInputs& inputs) {
   const auto computed = base().compute(inputs, {.token_labels = inputs.labels});
-  return token_output(computed, decoder(norm(activation_(dense(computed.hidden)))), inputs);
+  return token_output(computed, scores_of(computed.hidden), inputs);
 }
 
 // --- Of decoders ---
@@ -253,8 +268,10 @@ ModelOutput LastTokenClassification::output_of(const TextInputs& inputs) {
   const auto computed = base().compute(inputs, {.all_tokens = reads_padding});
   const at::Tensor hidden = computed.tokens.restore(computed.hidden);
   const at::Tensor row = at::arange(rows, last.options());
-  const at::Tensor logits = score_(hidden.flatten(0, 1).index_select(0, row * length + last));
-  return row_output(computed, logits, inputs, config());
+  ModelOutput output = computed.output();
+  output.logits = score_(hidden.flatten(0, 1).index_select(0, row * length + last));
+  if (inputs.labels.defined()) output.loss = classification_loss(output.logits, inputs, config());
+  return output;
 }
 
 namespace {

@@ -17,6 +17,14 @@
 
 namespace accelerate::detail {
 
+/// What some models have between a model without a head and the layer that gives scores: {…, H} →
+/// {…, H}.
+class HeadTransform : public torch::nn::Module {
+ public:
+  using torch::nn::Module::Module;
+  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& hidden) = 0;
+};
+
 /// What the constructor of a head takes.
 struct BelowHead {
   std::string class_name;               ///< Of the model with its head: "BertForMaskedLM".
@@ -25,6 +33,7 @@ struct BelowHead {
   /// Whether Transformers makes the head before `base`: random weights are drawn in this order, and
   /// tied weights have the first name.
   bool makes_head_first = false;
+  std::shared_ptr<HeadTransform> transform = nullptr;  ///< Null for most; registered as "head".
 };
 
 /// Returns a function that makes a `Head`, whose constructor takes `make_base(config)` and
@@ -53,9 +62,17 @@ class TextModelWithHead : public TextModel {
   explicit TextModelWithHead(BelowHead below);
   /// To be called by a head's constructor when all layers are registered.
   void post_init();
+  void init_weights(torch::nn::Module& module, WeightInitialiser& initialiser) override {
+    base_->init_weights(module, initialiser);
+  }
+  /// Returns what the transform of BelowHead makes of `hidden`; `hidden` if there is none.
+  [[nodiscard]] at::Tensor transformed(const at::Tensor& hidden) {
+    return transform_ == nullptr ? hidden : transform_->forward(hidden);
+  }
 
  private:
   std::shared_ptr<BaseTextModel> base_;
+  std::shared_ptr<HeadTransform> transform_;
   bool makes_head_first_;
 };
 
@@ -76,7 +93,9 @@ class TokenClassification final : public TextModelWithHead {
 /// start_positions, end_positions: int64 {B}. start_logits, end_logits: {B, T}.
 class QuestionAnswering final : public TextModelWithHead {
  public:
-  explicit QuestionAnswering(BelowHead below, double dropout = 0);
+  /// `head`: the name of the last layer.
+  explicit QuestionAnswering(BelowHead below, double dropout = 0,
+                             const std::string& head = "qa_outputs");
 
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
@@ -102,6 +121,15 @@ class FirstTokenHead : public TextModelWithHead {
   [[nodiscard]] std::int64_t scores() const {
     return task_ == Task::multiple_choice ? 1 : config().num_labels();
   }
+  /// Whether pooled() returns the first token of each row.
+  [[nodiscard]] virtual bool reads_first_token() const { return true; }
+  /// Returns what scores_of() reads: {B, H}. `inputs` has two dimensions.
+  [[nodiscard]] virtual at::Tensor pooled(const Computed& computed, const TextInputs& /*inputs*/) {
+    return computed.first();
+  }
+  /// Returns the loss of Task::sequence_classification. logits: {B, C}.
+  [[nodiscard]] virtual at::Tensor loss_of(const at::Tensor& logits,
+                                           const TextInputs& inputs) const;
   /// first: {B, H}. Returns {B, scores}.
   [[nodiscard]] virtual at::Tensor scores_of(const at::Tensor& first) = 0;
 
@@ -120,15 +148,19 @@ class MaskedLM : public TextModelWithHead {
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   MaskedLM(BelowHead below, Activation activation, double epsilon);
+  /// For a model whose `transform` does what `dense` and `norm` do.
+  MaskedLM(BelowHead below, bool has_bias);
+  /// hidden: {…, H}. Returns {…, V}.
+  [[nodiscard]] at::Tensor scores_of(const at::Tensor& hidden);
   /// Registers the decoder's bias under a second name below `parent`. Without tied embeddings it is
   /// a tensor that nothing reads.
   void register_bias(torch::nn::Module& parent);
 
-  Linear dense, decoder;
-  torch::nn::LayerNorm norm;
+  Linear dense = nullptr, decoder;
+  torch::nn::LayerNorm norm = nullptr;
 
  private:
-  Activation activation_;
+  Activation activation_ = nullptr;
   at::Tensor bias_;
 };
 

@@ -56,6 +56,12 @@ at::Tensor visible(std::int64_t queries, std::int64_t past, std::optional<std::i
   return window ? before.logical_and(key > query - *window) : before;
 }
 
+// Returns {length, length}, true where two tokens are at most `reach` places apart.
+at::Tensor near(std::int64_t length, std::int64_t reach, c10::Device device) {
+  const at::Tensor place = at::arange(length, at::TensorOptions(at::kLong).device(device));
+  return (place.unsqueeze(1) - place.unsqueeze(0)).abs() <= reach;
+}
+
 // {rows, key heads, keys, dim} → {rows, key heads · times, keys, dim}, a head's copies together.
 at::Tensor repeat_heads(const at::Tensor& heads, std::int64_t times) {
   if (times == 1) return heads;
@@ -69,7 +75,13 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   const std::int64_t times = query.size(1) / key.size(1);
   at::Tensor scores = at::matmul(query, repeat_heads(key, times).transpose(2, 3)) * scale;
-  if (mask.defined()) scores = scores + added_mask(mask, scores);
+  if (spec.bias_of) scores = scores + spec.bias_of(query, key);
+  if (spec.bias_of && mask.defined() && mask.scalar_type() == at::kBool) {
+    // A query that sees nothing then gives no gradient to scores, as in Transformers' DeBERTa.
+    scores = scores.masked_fill(mask.logical_not(), lowest_of(scores.scalar_type()));
+  } else if (mask.defined()) {
+    scores = scores + added_mask(mask, scores);
+  }
   if (is_causal)
     scores = scores + added_mask(visible(query.size(2), 0, {}, query.device()), scores);
   // In fp32 even if the model has 16 bits, as in Transformers' decoders. In fp64 if the model has
@@ -85,7 +97,8 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
 // shape.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
-  if (spec.kind == AttentionKind::eager)
+  // LibTorch's fused kernels have no gradient for what is added to scores.
+  if (spec.kind == AttentionKind::eager || spec.bias_of)
     return attend_eagerly(query, key, value, mask, is_causal, spec);
   const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
   const std::int64_t times = query.size(1) / key.size(1);
@@ -172,10 +185,12 @@ at::Tensor attend_to_first(const at::Tensor& query, const at::Tensor& key, const
   std::vector<at::Tensor> attended;
   for (std::size_t row = 0; row < queries.size(); ++row) {
     const std::size_t sequence = tokens.first_sequences()[row];
-    attended.push_back(attend(as_rows(queries[row], 1), as_rows(keys[sequence], 1),
-                              as_rows(values[sequence], 1), {}, spec.mask.is_causal, spec)
-                           .squeeze(0)
-                           .transpose(0, 1));
+    const at::Tensor mask = corner_of(spec.mask.values, tokens.lengths()[sequence]);
+    attended.push_back(
+        attend(as_rows(queries[row], 1), as_rows(keys[sequence], 1), as_rows(values[sequence], 1),
+               mask.defined() ? mask.narrow(0, 0, 1) : mask, spec.mask.is_causal, spec)
+            .squeeze(0)
+            .transpose(0, 1));
   }
   return at::cat(attended).flatten(1);
 }
@@ -203,8 +218,8 @@ std::vector<SequencePlace> places_of(const Tokens& tokens, bool first_alone) {
 std::optional<at::Tensor> attend_on_cpu(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, std::vector<SequencePlace> places,
                                         const AttentionSpec& spec) {
-  if (spec.kind == AttentionKind::eager || spec.mask.values.defined() || spec.dropout >= 1 ||
-      !can_attend_packed(query, key, value))
+  if (spec.kind == AttentionKind::eager || spec.mask.values.defined() || spec.bias_of ||
+      spec.dropout >= 1 || !can_attend_packed(query, key, value))
     return std::nullopt;
   const double dim = static_cast<double>(query.size(-1));
   return packed_attention(query, key, value,
@@ -239,7 +254,7 @@ std::optional<at::Tensor> attend_on_gpu(const at::Tensor& query, const at::Tenso
                                         const AttentionSpec& spec) {
   const bool is_one_a_row = tokens.lengths().size() == tokens.first_sequences().size();
   if (query.is_cpu() || spec.kind == AttentionKind::eager || spec.mask.values.defined() ||
-      (spec.first_alone && !is_one_a_row))
+      spec.bias_of || (spec.first_alone && !is_one_a_row))
     return std::nullopt;
   compat::SequenceBounds queries = tokens.bounds();
   if (spec.first_alone)
@@ -284,6 +299,18 @@ AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> wind
       visible(tokens.length(), tokens.past(), window, device).view({1, 1, tokens.length(), keys});
   if (!tokens.mask().defined()) return {.values = seen};
   return {.values = tokens.mask().logical_and(seen)};
+}
+
+AttentionMask local_mask(const Tokens& tokens, std::int64_t reach, c10::Device device) {
+  if (tokens.is_packed()) {
+    const std::int64_t longest = std::ranges::max(tokens.lengths());
+    return {.values = reach + 1 < longest ? near(longest, reach, device) : at::Tensor()};
+  }
+  const at::Tensor& mask = tokens.mask();
+  const std::int64_t length = tokens.length();
+  if (tokens.has_whole_mask() || reach + 1 >= length) return {.values = mask};
+  const at::Tensor seen = near(length, reach, device).view({1, 1, length, length});
+  return {.values = mask.defined() ? mask.logical_and(seen) : seen};
 }
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,11 +38,20 @@ struct AttentionMask {
 [[nodiscard]] AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> window,
                                         c10::Device device);
 
+/// Returns the mask with which each token sees at most `reach` tokens on either side, as far as the
+/// mask of `tokens` allows. Source: `masking_utils.py` of Transformers.
+[[nodiscard]] AttentionMask local_mask(const Tokens& tokens, std::int64_t reach,
+                                       c10::Device device);
+
 struct AttentionSpec {
   AttentionKind kind = AttentionKind::sdpa;
   double dropout = 0;                ///< The share of weights that is dropped; 0 in evaluation.
   std::optional<double> scale = {};  ///< The factor of scores; 1 / √dim if not given.
   AttentionMask mask = {};
+  /// If set: returns what is added to the scaled scores of some sequences of one length, {rows or 1,
+  /// heads, queries, keys}. query: {rows, heads, queries, dim}, from the first token on; key: {rows,
+  /// key heads, keys, dim}.
+  std::function<at::Tensor(const at::Tensor& query, const at::Tensor& key)> bias_of = {};
   /// Whether each row has one query only, of its first token. Then query is {rows, heads, dim}, and
   /// the result is {rows, heads · dim}.
   bool first_alone = false;
