@@ -84,6 +84,13 @@ def deberta_v2(draw, shape):
     return config
 
 
+def albert(draw, shape):
+    config = bert_like(transformers.AlbertConfig)(draw, shape)
+    config.embedding_size, config.num_hidden_groups, config.inner_group_num = draw.choice([12, shape.size]), draw.choice([1, 2, shape.layers]), draw.choice([1, 2])
+    config.classifier_dropout_prob = 0.0
+    return config
+
+
 def modernbert(draw, shape):
     keys = {"layer_types": [draw.choice(["full_attention", "sliding_attention"]) for _ in range(shape.layers)]} if draw.random() < 0.5 else {}
     rope = draw.choice(ROPES)
@@ -191,6 +198,8 @@ ARCHITECTURES = {
     "electra": Architecture(electra, is_encoder=True, has_token_types=True),
     "distilbert": Architecture(distilbert, is_encoder=True, takes_positions_of_choices=False),
     "deberta-v2": Architecture(deberta_v2, is_encoder=True, has_token_types=True, attentions=("eager",), tells_sequences=False),
+    "albert": Architecture(albert, is_encoder=True, has_token_types=True),
+    "mpnet": Architecture(bert_like(transformers.MPNetConfig), is_encoder=True, attentions=("eager",), first_position=2),
     "modernbert": Architecture(modernbert, is_encoder=True, has_windows=True),
     "gpt2": Architecture(gpt2, gguf=gpt2_of_gguf),
     "llama": Architecture(llama_like(transformers.LlamaConfig, of_llama),

@@ -59,6 +59,9 @@ inline constexpr SmallModel kSmallModels[] = {
     {"deberta-v2", R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
                       "max_position_embeddings": 12, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "relative_attention": true,
                       "position_buckets": 4, "norm_rel_ebd": "layer_norm", "share_att_key": true, "pos_att_type": "p2c|c2p", "pad_token_id": 0)"},
+    {"albert", R"("embedding_size": 8, "vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 3, "num_hidden_groups": 2, "num_attention_heads": 2,
+                  "intermediate_size": 20, "max_position_embeddings": 12, "classifier_dropout_prob": 0.0, "pad_token_id": 0)"},
+    {"mpnet", kBertLike, /*first_position=*/2},
     {"modernbert", R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
                       "local_attention": 4, "initializer_range": 0.3, "max_position_embeddings": 32, "pad_token_id": 0)"},
 };
