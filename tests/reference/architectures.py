@@ -37,7 +37,7 @@ class Architecture:
     is_encoder: bool = False
     has_token_types: bool = False
     has_windows: bool = False  # Where a mask that tells sequences apart cannot say so.
-    attentions: tuple = ("sdpa", "eager")  # Those that Transformers has.
+    attentions: tuple = ("sdpa", "eager")  # Those that Transformers has and that compute the same: its sdpa does not cap scores.
     tells_sequences: bool = True  # Whether a mask can tell Transformers which tokens of a row see each other.
     first_position: int = 0
     takes_positions_of_choices: bool = True
@@ -178,6 +178,32 @@ def phi3(draw, shape):
         initializer_range=0.3, classifier_dropout=0.0, **config)
 
 
+def gemma(draw, shape):
+    """What Gemma 2 and Gemma 3 have in common."""
+    return dict(shape.ids, hidden_size=shape.size, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
+                num_key_value_heads=draw.choice([1, 2, shape.heads]), head_dim=draw.choice([6, 8]), intermediate_size=draw.choice([24, 50]),
+                hidden_activation=draw.choice(["gelu_pytorch_tanh", "gelu", "silu"]), max_position_embeddings=POSITIONS,
+                query_pre_attn_scalar=draw.choice([4, 8, 256]), sliding_window=draw.choice([3, 4, 30]), attention_bias=draw.random() < 0.3,
+                final_logit_softcapping=draw.choice([None, 2.0, 30.0]), attn_logit_softcapping=draw.choice([None, 1.0, 50.0]),
+                initializer_range=0.3, classifier_dropout=0.0, bos_token_id=0, eos_token_id=0)
+
+
+def gemma2(draw, shape):
+    rope = draw.choice(ROPES)
+    ropes = {"rope_parameters": dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))} if rope else {}
+    return transformers.Gemma2Config(**gemma(draw, shape), **ropes)
+
+
+def gemma3_text(draw, shape):
+    """In the keys of today, and in those of older files."""
+    ropes = draw.choice([
+        {}, {"rope_theta": 50000.0, "rope_local_base_freq": 500.0, "rope_scaling": draw.choice([None, {"rope_type": "linear", "factor": 8.0}])},
+        {"rope_parameters": {"full_attention": dict(draw.choice(ROPES) or {"rope_type": "default"}, rope_theta=70000.0),
+                             "sliding_attention": dict(draw.choice(ROPES) or {"rope_type": "default"}, rope_theta=100.0)}}])
+    layers = draw.choice([{}, {"sliding_window_pattern": 2}, {"layer_types": [draw.choice(["full_attention", "sliding_attention"]) for _ in range(shape.layers)]}])
+    return transformers.Gemma3TextConfig(**gemma(draw, shape), **ropes, **layers)
+
+
 def gpt2_of_gguf(draw, keys):
     return transformers.GPT2Config(**keys, n_embd=64, n_layer=2, n_head=draw.choice([2, 4]), n_positions=1024, bos_token_id=1, eos_token_id=2)
 
@@ -188,6 +214,10 @@ def llama_like_of_gguf(make, more=lambda draw: {}):
         return make(**keys, hidden_size=64, intermediate_size=96, num_hidden_layers=draw.choice([1, 12]), num_attention_heads=heads,
                     num_key_value_heads=draw.choice([1, 2, heads]), max_position_embeddings=64, pad_token_id=0, **more(draw))
     return config
+
+
+def gemma_of_gguf(make):
+    return llama_like_of_gguf(make, lambda draw: {"head_dim": 32, "sliding_window": draw.choice([8, 64])})
 
 
 ARCHITECTURES = {
@@ -214,8 +244,16 @@ ARCHITECTURES = {
                             without=("sequence_classification", "token_classification", "question_answering")),
     "phi3": Architecture(phi3, has_windows=True, without=("question_answering",), gguf=llama_like_of_gguf(transformers.Phi3Config),
                          not_found_in_gguf=("qkv_proj.weight", "gate_up_proj.weight")),
+    "gemma2": Architecture(gemma2, attentions=("eager",), has_windows=True, without=("question_answering",), gguf=gemma_of_gguf(transformers.Gemma2Config)),
+    "gemma3_text": Architecture(gemma3_text, has_windows=True, without=("token_classification", "question_answering"),
+                                gguf=gemma_of_gguf(transformers.Gemma3TextConfig)),
 }
 KINDS = list(ARCHITECTURES)
+
+
+def attention_of(config, attention="sdpa"):
+    """The attention by which Transformers computes a model that we compute by `attention`."""
+    return attention if attention in ARCHITECTURES[config.model_type].attentions else "eager"
 
 
 def config_of(kind, draw):

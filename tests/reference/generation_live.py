@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 import tokenizers
-from architectures import ARCHITECTURES, POSITIONS, config_of
+from architectures import ARCHITECTURES, POSITIONS, attention_of, config_of
 from models_live import Probe, safetensors, torch, transformers
 
 KINDS = [kind for kind, architecture in ARCHITECTURES.items() if "causal_lm" in architecture.heads]
@@ -92,7 +92,8 @@ class Comparison:
                 if key not in ("max_length", "max_new_tokens", "num_beams", "num_return_sequences", "length_penalty", "early_stopping"):
                     setattr(model.generation_config, key, value)
         model.save_pretrained(folder)
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+        self.theirs = {"attn_implementation": attention_of(model.config)}
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, **self.theirs).eval()
         self.opened = {"open": folder, "task": "causal_lm", "attention": draw.choice(["sdpa", "eager"])}
         self.ask(**self.opened)
         for _ in range(calls):
@@ -155,7 +156,7 @@ class Comparison:
     def is_tie(self, inputs, said, extra, question):
         """Whether both agree in fp64: then two tokens lay within the rounding of fp32."""
         self.ask(**self.opened, dtype="float64")
-        model = transformers.AutoModelForCausalLM.from_pretrained(self.opened["open"], dtype=torch.float64).eval()
+        model = transformers.AutoModelForCausalLM.from_pretrained(self.opened["open"], dtype=torch.float64, **self.theirs).eval()
         want, got, _, _ = self.both(model, inputs, said, extra, question)
         self.ask(**self.opened)
         return want.shape == got["ids"].shape and torch.equal(want, got["ids"])

@@ -33,7 +33,7 @@ KINDS = [kind for kind, architecture in ARCHITECTURES.items() if architecture.gg
 def write(path, kind, config, draw):
     """A file of `config` with random tensors, as llama.cpp would name and shape them."""
     numbers = numpy.random.default_rng(draw.randrange(2**31))
-    writer = gguf.GGUFWriter(path, kind)
+    writer = gguf.GGUFWriter(path, kind.removesuffix("_text"))
     writer.add_name(draw.choice(["a model", "mistral-like"]))
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -48,6 +48,9 @@ def write(path, kind, config, draw):
         writer.add_layer_norm_rms_eps(3e-5)
         writer.add_rope_freq_base(draw.choice([1e4, 12345.678]))
         writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+        if hasattr(config, "query_pre_attn_scalar"):
+            writer.add_key_length(config.head_dim)
+            writer.add_sliding_window(config.sliding_window)
         if draw.random() < 0.5:
             writer.add_vocab_size(VOCABULARY)
     writer.add_token_list([f"w{i}é" for i in range(VOCABULARY)])

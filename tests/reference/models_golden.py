@@ -19,7 +19,7 @@ import sys
 import torch
 import transformers
 
-from architectures import ARCHITECTURES, KINDS, VOCABULARY, config_of
+from architectures import ARCHITECTURES, KINDS, VOCABULARY, attention_of, config_of
 
 ROWS, LENGTH = 2, 6
 
@@ -42,7 +42,7 @@ def labels_of(task, ids, mask):
 def row_of(kind, task, head, draw):
     config, seed = config_of(kind, draw), draw.randrange(2**31)
     torch.manual_seed(seed)
-    model = getattr(transformers, head).from_config(config).train()
+    model = getattr(transformers, head).from_config(config, attn_implementation=attention_of(config)).train()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
@@ -82,7 +82,7 @@ def packed_row_of(kind, draw, jump=0):
     config, seed = config_of(kind, draw), draw.randrange(2**31)
     config.use_cache = False
     torch.manual_seed(seed)
-    model = getattr(transformers, head).from_config(config).train()
+    model = getattr(transformers, head).from_config(config, attn_implementation=attention_of(config)).train()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:

@@ -28,7 +28,7 @@ except ImportError as error:
     print(f"skipped: the originals are missing: {error}")
     sys.exit(77)
 
-from architectures import ARCHITECTURES, KINDS, VOCABULARY, config_of
+from architectures import ARCHITECTURES, KINDS, VOCABULARY, attention_of, config_of
 
 
 def positions_of(mask, packs, draw):
@@ -199,8 +199,10 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
     model.save_pretrained(folder)
     faults = []
     for attention in ("sdpa", "eager"):
-        in_python = attention if attention in ARCHITECTURES[kind].attentions else "eager"
-        model = getattr(transformers, heads[task]).from_pretrained(folder, attn_implementation=in_python)
+        theirs = attention_of(config, attention)
+        if theirs != attention and getattr(config, "attn_logit_softcapping", 0) is None:
+            attention = theirs  # Padding that sees nothing, and has a label, is to one not what it is to the other.
+        model = getattr(transformers, heads[task]).from_pretrained(folder, attn_implementation=theirs)
         for drops in (True, False):
             said = probe.ask(open=folder, task=task, attention=attention, drops_padding=drops)
             if said:
@@ -214,7 +216,7 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
                 if "labels" in inputs and draw.random() < 0.5 and not getattr(config, "sparse_prediction", False):  # Transformers fails.
                     smoothing = {"smoothing": draw.choice([0.05, 0.3]), "shift_labels": task == "causal_lm"}
                 model.config.use_cache = False
-                want = expected_of(model, told_to_python(inputs, numbers, kind, in_python == "eager", config, task), hidden, attentions, smoothing)
+                want = expected_of(model, told_to_python(inputs, numbers, kind, theirs == "eager", config, task), hidden, attentions, smoothing)
                 safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in inputs.items()}, scratch / "in.safetensors")
                 said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions, **smoothing)
                 where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {'one sequence a row' if numbers is None else 'packed'} {({n: list(t.shape) for n, t in inputs.items()})}"

@@ -38,7 +38,13 @@ using NamePairs = std::vector<std::pair<std::string_view, std::string_view>>;
 /// How GGUF files of llama.cpp call what Transformers calls otherwise.
 struct GgufNames {
   /// What is done to a tensor besides converting its type.
-  enum class Step : std::uint8_t { none, interleave_queries, interleave_keys, transpose };
+  enum class Step : std::uint8_t {
+    none,
+    interleave_queries,
+    interleave_keys,
+    transpose,
+    subtract_one
+  };
 
   std::string_view architecture;  ///< `general.architecture`.
   /// Keys of the metadata, without the architecture in front, and of config.json.
@@ -49,6 +55,7 @@ struct GgufNames {
   NamePairs inside;         ///< Tensors of a layer.
   /// By name inside a layer. Biases are not transposed.
   std::map<std::string_view, Step> steps = {};
+  bool adds_one_to_norms = false;  ///< Weights of norms are 1 more than in Transformers.
   /// If not empty: only files with this `general.name` are of this model_type.
   std::string_view name = {};
 };

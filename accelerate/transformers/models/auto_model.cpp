@@ -33,19 +33,40 @@ Makers& registered() {
 
 // Types of Transformers that are not here, and one that is and does the same work.
 constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
-    {"albert", "bert"},        {"deberta", "roberta"},  {"deberta-v2", "roberta"},
-    {"deepseek_v3", "qwen3"},  {"electra", "bert"},     {"gemma", "llama"},
-    {"gemma2", "llama"},       {"gemma3", "qwen3"},     {"gemma3_text", "qwen3"},
-    {"gpt_neo", "gpt2"},       {"gpt_neox", "gpt2"},    {"gpt_oss", "qwen3"},
-    {"granitemoe", "granite"}, {"llama4", "llama"},     {"mixtral", "mistral"},
-    {"modernbert", "roberta"}, {"mpnet", "roberta"},    {"olmo", "olmo2"},
-    {"olmoe", "olmo2"},        {"olmo3", "olmo2"},      {"opt", "gpt2"},
-    {"phi", "phi3"},           {"phimoe", "phi3"},      {"qwen2_moe", "qwen2"},
-    {"qwen3_moe", "qwen3"},    {"qwen3_next", "qwen3"}, {"xlm-roberta-xl", "xlm-roberta"},
+    {"albert", "bert"},
+    {"deberta", "roberta"},
+    {"deberta-v2", "roberta"},
+    {"deepseek_v3", "qwen3"},
+    {"electra", "bert"},
+    {"gemma", "gemma2"},
+    {"gemma3n", "gemma3_text"},
+    {"gemma3n_text", "gemma3_text"},
+    {"gpt_neo", "gpt2"},
+    {"gpt_neox", "gpt2"},
+    {"gpt_oss", "qwen3"},
+    {"granitemoe", "granite"},
+    {"llama4", "llama"},
+    {"mixtral", "mistral"},
+    {"modernbert", "roberta"},
+    {"mpnet", "roberta"},
+    {"olmo", "olmo2"},
+    {"olmoe", "olmo2"},
+    {"olmo3", "olmo2"},
+    {"opt", "gpt2"},
+    {"phi", "phi3"},
+    {"phimoe", "phi3"},
+    {"qwen2_moe", "qwen2"},
+    {"qwen3_moe", "qwen3"},
+    {"qwen3_next", "qwen3"},
+    {"xlm-roberta-xl", "xlm-roberta"},
 };
 
 // Names the type among `known` that is nearest to `type`; "" if none is near.
 std::string advice_for(const std::string& type, const std::vector<std::string>& known) {
+  if (type == "gemma3") {
+    return " It reads images too. Its text alone is a 'gemma3_text': in Python, write it by "
+           "model.model.language_model.save_pretrained(folder), and open that folder.";
+  }
   const auto instead =
       std::ranges::find(kInstead, type, &std::pair<std::string_view, std::string_view>::first);
   if (instead == std::end(kInstead) || std::ranges::find(known, instead->second) == known.end())

@@ -86,7 +86,7 @@ void WeightInitialiser::usual(torch::nn::Module& module, double deviation) {
     fill(norm->weight, 1);
     fill(norm->bias, 0);
   } else if (auto* rms = dynamic_cast<RMSNormImpl*>(&module)) {
-    fill(rms->weight, 1);
+    fill(rms->weight, rms->first_weight());
   } else {
     // Parameters that belong to none of these modules, such as the bias of an output layer.
     for (auto& parameter : module.parameters(/*recurse=*/false)) fill(parameter, 0);

@@ -178,6 +178,27 @@ TEST(ConfigLimits, KeysOfRotaryEmbeddings) {
   }
 }
 
+TEST(ConfigLimits, KeysOfGemma) {
+  for (const std::string kind : {"gemma2", "gemma3_text"}) {
+    expect_refused(kind, "use_bidirectional_attention", true);
+    expect_refused(kind, "head_dim", 5);
+    expect_refused(kind, "sliding_window", nullptr);
+    Json values = Json::parse(testing::small_config(kind).to_json_string());
+    values["sliding_window"] = nullptr;
+    values["layer_types"] = {"full_attention", "full_attention"};
+    EXPECT_NO_THROW(
+        (void)AutoModel::from_config(PretrainedConfig::from_json(values.dump(), "config.json")));
+    expect_has(said_of(changed(kind, "num_attention_heads", 3)), "'hidden_size' is 16, which 3");
+    expect_has(said_of(changed(kind, "num_key_value_heads", 3)), "allowed is a divisor");
+  }
+  expect_refused("gemma3_text", "rope_theta", -1);
+  expect_refused("gemma3_text", "rope_local_base_freq", "x");
+  for (const Json& rope : {Json{{"rope_type", "default"}}, Json{{"full_attention", 1}}})
+    expect_has(said_of(changed("gemma3_text", "rope_parameters", rope)), "; allowed is a");
+  expect_has(said_of(changed("gemma3_text", "rope_scaling", {{"rope_type", "linear"}})),
+             "'factor' is missing");
+}
+
 TEST(ConfigLimits, FactorsOfLongRotaryEmbeddings) {
   const Json good{{"rope_type", "longrope"},
                   {"short_factor", {1.0, 1.5}},

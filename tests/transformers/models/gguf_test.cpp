@@ -103,7 +103,7 @@ TEST_F(GgufModel, RefusesWhatDoesNotFit) {
   EXPECT_THROW((void)open(), CheckpointError);  // There is no file.
   write(llama_file({.architecture = "mamba"}));
   expect_has(refusal<ConfigError>(),
-             "'mamba'; those that are read are llama, qwen2, qwen3, phi3, gpt2");
+             "'mamba'; those that are read are llama, qwen2, qwen3, phi3, gemma2, gemma3, gpt2");
   write(llama_file({.name = "a model \xff"}));  // Which config.json could not hold.
   expect_has(refusal<CheckpointError>(), "'general.name' is not UTF-8");
   write(llama_file({.layers = 65537}));

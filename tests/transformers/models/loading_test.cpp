@@ -255,19 +255,23 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
   expect_has(said, "'bort'");
   expect_has(
       said,
-      "bert, camembert, distilbert, electra, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, "
-      "qwen3, roberta, smollm3, xlm-roberta");
+      "bert, camembert, distilbert, electra, gemma2, gemma3_text, gpt2, granite, llama, mistral, "
+      "olmo2, phi3, qwen2, qwen3, roberta, smollm3, xlm-roberta");
   expect_has(said, ". Did you mean 'bert'? Or add a class by register_model()");
   folder.write("config.json", R"({"model_type": "qwen3_moe"})");
   expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
              "For the same work take a model of type 'qwen3'.");
+  folder.write("config.json", R"({"model_type": "gemma3"})");
+  expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
+             "Its text alone is a 'gemma3_text'");
   folder.write("config.json", "{}");
   (void)message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); });
 }
 
 TEST_F(FromPretrained, RefusesTasksThatAModelDoesNotHave) {
-  expect_has(message_of<ConfigError>([&] { (void)AutoModelForCausalLM::from_pretrained(where()); }),
-             "gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3");
+  expect_has(
+      message_of<ConfigError>([&] { (void)AutoModelForCausalLM::from_pretrained(where()); }),
+      "gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3");
 }
 
 TEST_F(FromPretrained, RefusesWeightsOfAnotherModel) {

@@ -33,6 +33,9 @@ inline constexpr const char* kLlamaLike = R"("vocab_size": 30, "hidden_size": 16
 inline constexpr const char* kQwen3 = R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 4, "intermediate_size": 20, "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0)";
 
+inline constexpr const char* kGemma = R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 4, "intermediate_size": 20, "max_position_embeddings": 32, "sliding_window": 4, "attn_logit_softcapping": 2.0, "pad_token_id": 0)";
+
 /// One row for each architecture.
 inline constexpr SmallModel kSmallModels[] = {
     {"bert", kBertLike},
@@ -64,6 +67,8 @@ inline constexpr SmallModel kSmallModels[] = {
     {"mpnet", kBertLike, /*first_position=*/2},
     {"modernbert", R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
                       "local_attention": 4, "initializer_range": 0.3, "max_position_embeddings": 32, "pad_token_id": 0)"},
+    {"gemma2", kGemma},
+    {"gemma3_text", kGemma},
 };
 // clang-format on
 

@@ -150,6 +150,8 @@ class DecoderModel : public BaseTextModel {
   [[nodiscard]] virtual std::int64_t max_positions() const = 0;
   /// What the scores of words are divided by.
   [[nodiscard]] virtual double logits_scaling() const { return 1; }
+  /// The scores of words become cap · tanh(score / cap).
+  [[nodiscard]] virtual std::optional<double> logits_softcap() const { return {}; }
   /// The length of a text beyond which the keys of all its tokens change, also of tokens in a cache.
   [[nodiscard]] virtual std::optional<std::int64_t> longest_short_text() const { return {}; }
 

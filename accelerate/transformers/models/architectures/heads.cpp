@@ -194,6 +194,7 @@ CausalLM::CausalLM(BelowHead below, const DecoderModel& decoder)
       max_positions_(decoder.max_positions()),
       longest_short_text_(decoder.longest_short_text()),
       logits_scaling_(decoder.logits_scaling()),
+      logits_softcap_(decoder.logits_softcap()),
       lm_head_(base().hidden_size(), base().vocab_size(), /*has_bias=*/false) {
   register_module("lm_head", lm_head_);
   post_init();
@@ -228,8 +229,9 @@ ModelOutput CausalLM::output_of(const TextInputs& inputs) {
     const std::int64_t kept = std::min(inputs.logits_to_keep, hidden.size(1));
     hidden = hidden.narrow(1, hidden.size(1) - kept, kept);
   }
-  const at::Tensor scores = lm_head_(hidden);
-  const at::Tensor logits = logits_scaling_ == 1 ? scores : scores / logits_scaling_;
+  at::Tensor logits = lm_head_(hidden);
+  if (logits_scaling_ != 1) logits = logits / logits_scaling_;
+  if (logits_softcap_) logits = (logits / *logits_softcap_).tanh() * *logits_softcap_;
   ModelOutput output = computed.output();
   if (labels.defined()) {
     output.loss =

@@ -188,6 +188,7 @@ class CausalLM final : public TextModelWithHead {
   std::int64_t max_positions_;
   std::optional<std::int64_t> longest_short_text_;
   double logits_scaling_;
+  std::optional<double> logits_softcap_;
   Linear lm_head_;
 };
 

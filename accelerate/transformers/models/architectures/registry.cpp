@@ -21,9 +21,11 @@ struct Family {
   std::vector<std::string_view> types;
 };
 
-const std::array<Family, 1> kFamilies{{
+const std::array<Family, 2> kFamilies{{
+    {"encoders", {"albert", "deberta-v2", "modernbert", "mpnet"}},
     {"decoders",
-     {"gpt2", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"}},
+     {"gemma2", "gemma3_text", "gpt2", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2",
+      "qwen3", "smollm3"}},
 }};
 
 using Architectures = std::vector<Architecture>;

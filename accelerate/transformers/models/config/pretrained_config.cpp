@@ -186,6 +186,14 @@ void PretrainedConfig::put(std::string_view key, Node value) {
   }
 }
 
+void PretrainedConfig::set_section(std::string_view key, const PretrainedConfig& object) {
+  put(key, object.values_);
+}
+
+void PretrainedConfig::update(const PretrainedConfig& other) {
+  for (const NodeEntry& entry : other.values_.entries) put(entry.key, entry.value);
+}
+
 void PretrainedConfig::erase(std::string_view key) {
   std::erase_if(values_.entries, [&](const NodeEntry& entry) { return entry.key == key; });
 }

@@ -55,6 +55,9 @@ class PretrainedConfig {
   /// Changes a value or adds it. T: as for get().
   template <typename T>
   void set(std::string_view key, const T& value);
+  void set_section(std::string_view key, const PretrainedConfig& object);
+  /// Sets all keys of `other`.
+  void update(const PretrainedConfig& other);
   void erase(std::string_view key);
 
   /// Throws ConfigError: `key` has a value that is not allowed; says the value and `allowed`.

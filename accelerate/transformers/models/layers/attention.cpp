@@ -70,11 +70,17 @@ at::Tensor repeat_heads(const at::Tensor& heads, std::int64_t times) {
       .reshape({heads.size(0), heads.size(1) * times, heads.size(2), heads.size(3)});
 }
 
+// LibTorch's fused kernels have neither a cap nor a gradient for what is added to scores.
+bool is_step_by_step(const AttentionSpec& spec) {
+  return spec.kind == AttentionKind::eager || spec.softcap || spec.bias_of;
+}
+
 at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
   const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   const std::int64_t times = query.size(1) / key.size(1);
   at::Tensor scores = at::matmul(query, repeat_heads(key, times).transpose(2, 3)) * scale;
+  if (spec.softcap) scores = (scores / *spec.softcap).tanh() * *spec.softcap;
   if (spec.bias_of) scores = scores + spec.bias_of(query, key);
   if (spec.bias_of && mask.defined() && mask.scalar_type() == at::kBool) {
     // A query that sees nothing then gives no gradient to scores, as in Transformers' DeBERTa.
@@ -97,9 +103,7 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
 // shape.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
-  // LibTorch's fused kernels have no gradient for what is added to scores.
-  if (spec.kind == AttentionKind::eager || spec.bias_of)
-    return attend_eagerly(query, key, value, mask, is_causal, spec);
+  if (is_step_by_step(spec)) return attend_eagerly(query, key, value, mask, is_causal, spec);
   const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
   const std::int64_t times = query.size(1) / key.size(1);
   // As in Transformers: LibTorch shares key heads if there is no mask, and a single query needs no
@@ -218,8 +222,8 @@ std::vector<SequencePlace> places_of(const Tokens& tokens, bool first_alone) {
 std::optional<at::Tensor> attend_on_cpu(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, std::vector<SequencePlace> places,
                                         const AttentionSpec& spec) {
-  if (spec.kind == AttentionKind::eager || spec.mask.values.defined() || spec.bias_of ||
-      spec.dropout >= 1 || !can_attend_packed(query, key, value))
+  if (is_step_by_step(spec) || spec.mask.values.defined() || spec.dropout >= 1 ||
+      !can_attend_packed(query, key, value))
     return std::nullopt;
   const double dim = static_cast<double>(query.size(-1));
   return packed_attention(query, key, value,
@@ -253,8 +257,8 @@ std::optional<at::Tensor> attend_on_gpu(const at::Tensor& query, const at::Tenso
                                         const at::Tensor& value, const Tokens& tokens,
                                         const AttentionSpec& spec) {
   const bool is_one_a_row = tokens.lengths().size() == tokens.first_sequences().size();
-  if (query.is_cpu() || spec.kind == AttentionKind::eager || spec.mask.values.defined() ||
-      spec.bias_of || (spec.first_alone && !is_one_a_row))
+  if (query.is_cpu() || is_step_by_step(spec) || spec.mask.values.defined() ||
+      (spec.first_alone && !is_one_a_row))
     return std::nullopt;
   compat::SequenceBounds queries = tokens.bounds();
   if (spec.first_alone)

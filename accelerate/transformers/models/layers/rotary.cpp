@@ -118,7 +118,7 @@ std::optional<PretrainedConfig> entry_of(const PretrainedConfig& values,
 Rotary::Rotary(const PretrainedConfig& config, const Model& model)
     : dim_(model.head_dim),
       max_positions_(model.max_positions),
-      theta_(value_or(config, "rope_theta", kTheta, model.default_theta)) {
+      theta_(value_or(config, model.theta_key, kTheta, model.default_theta)) {
   auto values = config.section("rope_parameters");
   if (!values) values = config.section("rope_scaling");
   if (values) values = entry_of(*values, model.layer_types);

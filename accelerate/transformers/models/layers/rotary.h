@@ -29,6 +29,7 @@ class Rotary {
     /// own.
     std::set<std::string> layer_types;
     double default_theta = 10000;
+    const char* theta_key = "rope_theta";  ///< Where a file says theta outside `rope_parameters`.
     /// Phi-3 only: its original_max_position_embeddings. Then partial_rotary_factor counts, and
     /// rope_type is default or longrope, which older files call su or yarn.
     std::optional<std::int64_t> phi3_original_positions = {};

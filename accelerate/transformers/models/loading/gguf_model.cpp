@@ -127,6 +127,8 @@ class Weights {
     key_heads_ = file.integer(prefix + "head_count_kv").value_or(0);
     for (const GgufTensor& tensor : file.tensors()) {
       Placed placed = place(names, tensor.name);
+      if (names.adds_one_to_norms && tensor.name.ends_with("norm.weight"))
+        placed.step = Step::subtract_one;
       check(file, tensor, placed.step);
       outlines.push_back({placed.name, at::empty(shape_of(tensor, placed.step),
                                                  at::TensorOptions(at::kFloat).device(at::kMeta))});
@@ -138,6 +140,7 @@ class Weights {
     const Entry& entry = entries_.at(name);
     const at::Tensor values = values_of(entry.tensor, content_);
     if (entry.step == Step::none) return values;
+    if (entry.step == Step::subtract_one) return values - 1;
     if (entry.step == Step::transpose) return values.t().contiguous();
     // llama.cpp rotates pairs of neighbours, Transformers the two halves of a head.
     const auto shape = values.sizes().vec();
@@ -161,7 +164,7 @@ class Weights {
       throw CheckpointError("cannot load '" + file.path().string() + "': tensor '" + tensor.name +
                             "' " + what);
     };
-    if (step == Step::none) return;
+    if (step == Step::none || step == Step::subtract_one) return;
     if (step == Step::transpose) {
       if (tensor.shape.size() != 2) refuse("has other than two dimensions");
       return;

@@ -3,11 +3,13 @@
 
 namespace accelerate::detail {
 
-Architecture llama(), mistral(), qwen2(), qwen3(), smollm3(), olmo2(), granite(), phi3(), gpt2();
+Architecture llama(), mistral(), qwen2(), qwen3(), smollm3(), olmo2(), granite(), phi3(), gemma2(),
+    gemma3_text(), gpt2();
 
 extern "C" const std::vector<Architecture>& accelerate_model_family() {
-  static const std::vector<Architecture> all{llama(), mistral(), qwen2(), qwen3(), smollm3(),
-                                             olmo2(), granite(), phi3(),  gpt2()};
+  static const std::vector<Architecture> all{llama(),   mistral(),     qwen2(),   qwen3(),
+                                             smollm3(), olmo2(),       granite(), phi3(),
+                                             gemma2(),  gemma3_text(), gpt2()};
   return all;
 }
 

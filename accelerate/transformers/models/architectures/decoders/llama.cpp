@@ -81,6 +81,10 @@ LlamaConfig read_llama(const PretrainedConfig& config, const LlamaFamily& family
   return values;
 }
 
+NormWeight norm_weight(const LlamaFamily& family) {
+  return family.norms_after ? NormWeight::in_fp32 : NormWeight::after_rounding;
+}
+
 class LlamaLayer final : public torch::nn::Module {
  public:
   LlamaLayer(const LlamaConfig& config, const LlamaFamily& family, std::size_t index)
@@ -102,8 +106,8 @@ class LlamaLayer final : public torch::nn::Module {
         up_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
         down_proj_(config.intermediate_size, config.hidden_size, config.mlp_bias) {
     const auto norm = [&](torch::nn::Module& parent, const char* name, std::int64_t size) {
-      return parent.register_module(
-          name, RMSNorm(family.class_prefix + "RMSNorm", size, config.rms_norm_eps, norms_after_));
+      return parent.register_module(name, RMSNorm(family.class_prefix + "RMSNorm", size,
+                                                  config.rms_norm_eps, norm_weight(family)));
     };
     auto& attention = part(*this, "self_attn", family.class_prefix + "Attention");
     attention.register_module("q_proj", q_proj_);
@@ -191,7 +195,7 @@ class LlamaModel final : public DecoderModel {
       layers_->push_back(std::make_shared<LlamaLayer>(values_, family, i));
     register_module("layers", layers_);
     norm_ = register_module("norm", RMSNorm(family.class_prefix + "RMSNorm", values_.hidden_size,
-                                            values_.rms_norm_eps, family.norms_after));
+                                            values_.rms_norm_eps, norm_weight(family)));
     post_init();
   }
   [[nodiscard]] bool ties_embeddings() const override { return values_.tie_word_embeddings; }
