@@ -33,11 +33,8 @@ Makers& registered() {
 
 // Types of Transformers that are not here, and one that is and does the same work.
 constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
-    {"albert", "bert"},
-    {"deberta", "roberta"},
-    {"deberta-v2", "roberta"},
+    {"deberta", "deberta-v2"},
     {"deepseek_v3", "qwen3"},
-    {"electra", "bert"},
     {"gemma", "gemma2"},
     {"gemma3n", "gemma3_text"},
     {"gemma3n_text", "gemma3_text"},
@@ -47,8 +44,6 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"granitemoe", "granite"},
     {"llama4", "llama"},
     {"mixtral", "mistral"},
-    {"modernbert", "roberta"},
-    {"mpnet", "roberta"},
     {"olmo", "olmo2"},
     {"olmoe", "olmo2"},
     {"olmo3", "olmo2"},

@@ -255,8 +255,8 @@ TEST_F(FromPretrained, RefusesUnknownModels) {
   expect_has(said, "'bort'");
   expect_has(
       said,
-      "bert, camembert, distilbert, electra, gemma2, gemma3_text, gpt2, granite, llama, mistral, "
-      "olmo2, phi3, qwen2, qwen3, roberta, smollm3, xlm-roberta");
+      "albert, bert, camembert, deberta-v2, distilbert, electra, gemma2, gemma3_text, gpt2, granite, llama, mistral, "
+      "modernbert, mpnet, olmo2, phi3, qwen2, qwen3, roberta, smollm3, xlm-roberta");
   expect_has(said, ". Did you mean 'bert'? Or add a class by register_model()");
   folder.write("config.json", R"({"model_type": "qwen3_moe"})");
   expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
