@@ -50,11 +50,16 @@ std::int64_t tokens_of(const Shape& shape) {
 struct Case {
   bool is_causal;
   double dropout;
+  double softcap = 0;
 };
-constexpr std::array kCases{Case{false, 0}, Case{true, 0}, Case{false, 0.3}, Case{true, 0.1}};
+constexpr std::array kCases{Case{false, 0},  Case{true, 0},       Case{false, 0.3},
+                            Case{true, 0.1}, Case{false, 0, 1.5}, Case{true, 0.1, 20}};
 
 PackedAttention spec_of(const Shape& shape, const Case& which) {
-  PackedAttention spec{.scale = 0.4, .dropout = which.dropout, .is_causal = which.is_causal};
+  PackedAttention spec{.scale = 0.4,
+                       .softcap = which.softcap,
+                       .dropout = which.dropout,
+                       .is_causal = which.is_causal};
   for (layer_kernels::Size begin = 0; const std::int64_t length : shape.lengths) {
     const auto count = static_cast<layer_kernels::Size>(length);
     spec.sequences.push_back({begin, count, begin, count});
@@ -84,6 +89,7 @@ at::Tensor composed(const std::vector<at::Tensor>& leaves, const PackedAttention
       return leaves[leaf].narrow(0, first, count).transpose(0, 1).repeat_interleave(copies, 0);
     };
     at::Tensor scores = at::matmul(row(0, 1), row(1, times).transpose(1, 2)) * spec.scale;
+    if (spec.softcap > 0) scores = (scores / spec.softcap).tanh() * spec.softcap;
     if (spec.is_causal) {
       const auto hidden = at::ones({count, count}, at::kBool).triu(1);
       scores = scores.masked_fill(hidden, -INFINITY);

@@ -222,13 +222,14 @@ std::vector<SequencePlace> places_of(const Tokens& tokens, bool first_alone) {
 std::optional<at::Tensor> attend_on_cpu(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, std::vector<SequencePlace> places,
                                         const AttentionSpec& spec) {
-  if (is_step_by_step(spec) || spec.mask.values.defined() || spec.dropout >= 1 ||
+  if (spec.kind == AttentionKind::eager || spec.mask.values.defined() || spec.dropout >= 1 ||
       !can_attend_packed(query, key, value))
     return std::nullopt;
   const double dim = static_cast<double>(query.size(-1));
   return packed_attention(query, key, value,
                           {.sequences = std::move(places),
                            .scale = spec.scale.value_or(1 / std::sqrt(dim)),
+                           .softcap = spec.softcap.value_or(0),
                            .dropout = spec.dropout,
                            .is_causal = spec.mask.is_causal && !spec.first_alone})
       .flatten(1);

@@ -47,7 +47,8 @@ struct AttentionSpec {
   AttentionKind kind = AttentionKind::sdpa;
   double dropout = 0;                ///< The share of weights that is dropped; 0 in evaluation.
   std::optional<double> scale = {};  ///< The factor of scores; 1 / √dim if not given.
-  /// Scores become softcap · tanh(score / softcap) before the mask. Computed step by step.
+  /// Scores become softcap · tanh(score / softcap) before the mask. Computed step by step, except where
+  /// all sequences of a batch go to one kernel on a CPU.
   std::optional<double> softcap = {};
   AttentionMask mask = {};
   /// If set: returns what is added to the scaled scores of some sequences of one length, {rows or 1,

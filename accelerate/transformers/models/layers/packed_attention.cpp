@@ -80,6 +80,7 @@ layer_kernels::Attention work_of(const Tensors& tensors, const PackedAttention& 
   work.heads_of_a_key = size_of(query.size(1) / key.size(1));
   work.dim = size_of(query.size(2));
   work.scale = static_cast<float>(spec.scale);
+  work.softcap = static_cast<float>(spec.softcap);
   work.is_causal = spec.is_causal;
   work.keep = keep.defined() ? keep.const_data_ptr<bool>() : nullptr;
   work.factor = static_cast<float>(1 / (1 - spec.dropout));
@@ -140,6 +141,7 @@ at::Tensor composed(const Tensors& tensors, const PackedAttention& spec) {
     at::Tensor scores =
         at::matmul(heads_of(query, asking, 1), heads_of(key, asked, times).transpose(1, 2)) *
         spec.scale;
+    if (spec.softcap > 0) scores = (scores / spec.softcap).tanh() * spec.softcap;
     if (spec.is_causal) {
       const at::Tensor hidden =
           at::ones(scores.sizes().slice(1), query.options().dtype(at::kBool)).triu(1);

@@ -14,6 +14,7 @@ struct PackedAttention {
   /// packed_attention() finds `first_weight`.
   std::vector<layer_kernels::SequencePlace> sequences = {};
   double scale = 1;        ///< The factor of scores.
+  double softcap = 0;      ///< Scores become softcap · tanh(score / softcap); 0: they stay.
   double dropout = 0;      ///< The share of weights that is dropped, below 1.
   bool is_causal = false;  ///< Only for as many queries as keys.
 };
@@ -23,7 +24,7 @@ struct PackedAttention {
 [[nodiscard]] bool can_attend_packed(const at::Tensor& query, const at::Tensor& key,
                                      const at::Tensor& value);
 
-/// Returns dropout(softmax(query · keyᵀ · scale)) · value of each sequence and head, {tokens, heads,
+/// Returns dropout(softmax(cap(query · keyᵀ · scale))) · value of each sequence and head, {tokens, heads,
 /// dim}. query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}; heads is a multiple of
 /// key heads. Each query belongs to one sequence, which has keys, and each key to at most one.
 /// Draws what LibTorch's dropout draws for weights {heads, queries, keys}, sequence by sequence.

@@ -23,7 +23,7 @@ inline Size block_of(const SequencePlace& place) {
 
 Size attention_scratch(const SequencePlace& place, Size dim) {
   const Size width = padded(dim), keys = padded(place.keys);
-  return 5 * keys * width + block_of(place) * (3 * width + 2 * keys);
+  return 5 * keys * width + block_of(place) * (3 * width + 2 * keys) + keys;
 }
 
 // --- Matrices
@@ -153,6 +153,22 @@ inline void drop(float* row, const unsigned char* keep, float factor, Size count
   for (Size i = 0; i < count; ++i) row[i] *= static_cast<float>(int{keep[i]}) * factor;
 }
 
+// scores → softcap · tanh(score / softcap). `slopes`, unless null, gets the derivatives.
+inline void cap(float* row, Size count, float softcap, float* slopes) {
+  const float inverse = 1 / softcap;
+  if (slopes == nullptr) {
+#pragma GCC ivdep
+    for (Size i = 0; i < count; ++i) row[i] = softcap * tanh_of(row[i] * inverse);
+    return;
+  }
+#pragma GCC ivdep
+  for (Size i = 0; i < count; ++i) {
+    const float share = tanh_of(row[i] * inverse);
+    row[i] = softcap * share;
+    slopes[i] = 1 - share * share;
+  }
+}
+
 struct RowSum {
   float log_sum, inverse;
 };
@@ -183,6 +199,11 @@ void differentiate(float* weights, float* by, Size seen, Size width, float log_s
 #pragma GCC ivdep
   for (Size i = 0; i < width; ++i) by[i] = weights[i] * (by[i] - sum);
   if (keep != nullptr) drop(weights, keep, factor, seen);
+}
+
+inline void multiply_by(float* row, const float* factors, Size count) {
+#pragma GCC ivdep
+  for (Size i = 0; i < count; ++i) row[i] *= factors[i];
 }
 
 // --- A head
@@ -222,6 +243,7 @@ void attend(const Attention& work, const SequencePlace& place, Size head, float*
     for (Size i = 0; i < count; ++i) {
       float* const row = weights + i * keys;
       const Size seen = seen_by(work, place, first + i);
+      if (work.softcap > 0) cap(row, seen, work.softcap, /*slopes=*/nullptr);
       const RowSum sum = exponentials(row, seen, columns);
       if (const auto* const keep = keep_of(work, place, head, first + i))
         drop(row, keep, work.factor, seen);
@@ -251,6 +273,7 @@ void differentiate_head(const Attention& work, const SequencePlace& place, Size 
   float* const by_query = scratch.take(block, width);
   float* const weights = scratch.take(block, keys);
   float* const by_scores = scratch.take(block, keys);
+  float* const slopes = scratch.take(keys, 1);
   for (Size first = 0; first < place.queries; first += block) {
     const Size left = place.queries - first, count = left < block ? left : block;
     const Size rows = padded(count), columns = padded(seen_by(work, place, first + count - 1));
@@ -261,10 +284,14 @@ void differentiate_head(const Attention& work, const SequencePlace& place, Size 
              {weights, keys, false});
     multiply(rows, columns, dim, {by, width, 1}, {shared.value_columns, keys},
              {by_scores, keys, false});
-    for (Size i = 0; i < count; ++i)
-      differentiate(weights + i * keys, by_scores + i * keys, seen_by(work, place, first + i),
-                    columns, work.log_sums[(token + i) * work.heads + head],
+    for (Size i = 0; i < count; ++i) {
+      float *const row = weights + i * keys, *const by_row = by_scores + i * keys;
+      const Size seen = seen_by(work, place, first + i);
+      if (work.softcap > 0) cap(row, seen, work.softcap, slopes);
+      differentiate(row, by_row, seen, columns, work.log_sums[(token + i) * work.heads + head],
                     keep_of(work, place, head, first + i), work.factor);
+      if (work.softcap > 0) multiply_by(by_row, slopes, seen);
+    }
     multiply(columns, width, count, {weights, 1, keys}, {by, width},
              {shared.by_value, width, true});
     multiply(columns, width, count, {by_scores, 1, keys}, {query, width},

@@ -83,6 +83,7 @@ struct Attention {
   HeadRows<const void*> query, key, value;
   Size heads, heads_of_a_key, dim;
   float scale;
+  float softcap;   ///< Scores become softcap · tanh(score / softcap); 0: they stay.
   bool is_causal;  ///< Only for as many queries as keys.
   const bool*
       keep;         ///< {heads, queries, keys} from first_weight on, sequence by sequence; or null.
