@@ -34,7 +34,7 @@ if(TARGET accelerate_transformers)
   install(FILES "${PROJECT_SOURCE_DIR}/accelerate/transformers.h" "${PROJECT_SOURCE_DIR}/accelerate/trainer.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate")
 endif()
 
-foreach(_plugin accelerate_parquet accelerate_cuda accelerate_encoders accelerate_decoders) # Found beside the library that opens it.
+foreach(_plugin accelerate_parquet accelerate_cuda accelerate_encoders accelerate_decoders accelerate_encoder_decoders) # Found beside the library that opens it.
   if(TARGET ${_plugin})
     install(TARGETS ${_plugin} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   endif()

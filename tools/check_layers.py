@@ -43,7 +43,7 @@ FOLDERS = {
     "transformers/models": {
         "config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
         "saving": {"config"}, "generation": {"config", "layers", "architectures"}},
-    "transformers/models/architectures": {"bert": set(), "encoders": set(), "decoders": set()},
+    "transformers/models/architectures": {"bert": set(), "encoders": set(), "decoders": set(), "encoder_decoders": set()},
     # What is asked, what is read, what is recorded, what is kept, and last the loop that uses them all.
     "transformers/trainer": {
         "arguments": set(), "metrics": set(), "data": {"arguments"}, "callbacks": {"arguments", "data"},

@@ -14,9 +14,13 @@
 namespace accelerate {
 namespace {
 
-constexpr std::array<std::string_view, 6> kOwn = {
-    "libaccelerate.so",      "libaccelerate_transformers.so", "libaccelerate_parquet.so",
-    "libaccelerate_cuda.so", "libaccelerate_decoders.so",     "libaccelerate_encoders.so"};
+constexpr std::array<std::string_view, 7> kOwn = {"libaccelerate.so",
+                                                  "libaccelerate_transformers.so",
+                                                  "libaccelerate_parquet.so",
+                                                  "libaccelerate_cuda.so",
+                                                  "libaccelerate_decoders.so",
+                                                  "libaccelerate_encoders.so",
+                                                  "libaccelerate_encoder_decoders.so"};
 
 // Adds the path of a loaded object to the set that `data` points to, if it is a library of ours.
 int add_if_own(dl_phdr_info* info, std::size_t /*size*/, void* data) {

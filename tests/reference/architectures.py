@@ -13,6 +13,7 @@ except ImportError as error:
 HEADS = {"base": "AutoModel", "sequence_classification": "AutoModelForSequenceClassification",
          "token_classification": "AutoModelForTokenClassification", "question_answering": "AutoModelForQuestionAnswering"}
 ENCODER_HEADS = HEADS | {"masked_lm": "AutoModelForMaskedLM", "multiple_choice": "AutoModelForMultipleChoice"}
+SEQ2SEQ_HEADS = {"base": "AutoModel", "seq2seq_lm": "AutoModelForSeq2SeqLM"}
 DECODER_HEADS = HEADS | {"causal_lm": "AutoModelForCausalLM"}
 VOCABULARY, POSITIONS = 97, 40
 ROPES = [None, {"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 3.0},
@@ -35,12 +36,14 @@ class Architecture:
     """`config`: makes a random small configuration without dropout."""
     config: typing.Callable[[random.Random, Shape], transformers.PretrainedConfig]
     is_encoder: bool = False
+    is_seq2seq: bool = False
     has_token_types: bool = False
     has_windows: bool = False  # Where a mask that tells sequences apart cannot say so.
     attentions: tuple = ("sdpa", "eager")  # Those that Transformers has and that compute the same: its sdpa does not cap scores.
     tells_sequences: bool = True  # Whether a mask can tell Transformers which tokens of a row see each other.
     first_position: int = 0
     takes_positions_of_choices: bool = True
+    with_heads: dict = dataclasses.field(default_factory=dict)  # Besides those of its kind.
     without: tuple = ()  # Heads that Transformers lacks.
     makes_head_first: bool = False  # A new head, and what is below it, then has other random numbers than ours.
     unread: tuple = ()  # Parameters that nothing reads without tied embeddings.
@@ -50,8 +53,8 @@ class Architecture:
 
     @property
     def heads(self):
-        all_heads = ENCODER_HEADS if self.is_encoder else DECODER_HEADS
-        return {head: auto for head, auto in all_heads.items() if head not in self.without}
+        all_heads = SEQ2SEQ_HEADS if self.is_seq2seq else ENCODER_HEADS if self.is_encoder else DECODER_HEADS
+        return {head: auto for head, auto in (all_heads | self.with_heads).items() if head not in self.without}
 
 
 def bert_like(make):
@@ -112,6 +115,22 @@ def gpt2(draw, shape):
         **shape.ids, n_embd=shape.size, n_layer=shape.layers, n_head=shape.heads, n_inner=draw.choice([None, 30]), activation_function=shape.act,
         n_positions=POSITIONS, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, initializer_range=0.3, scale_attn_weights=draw.random() < 0.7,
         scale_attn_by_inverse_layer_idx=draw.random() < 0.3, bos_token_id=0, eos_token_id=0, classifier_dropout=0.0)
+
+
+def t5(draw, shape):
+    return transformers.T5Config(
+        **shape.ids, d_model=shape.size, d_kv=draw.choice([4, 8]), num_layers=shape.layers, num_decoder_layers=draw.choice([None, 1]),  # Not more than num_layers, which Python's cache is made for.
+        num_heads=shape.heads, d_ff=draw.choice([24, 50]), relative_attention_num_buckets=draw.choice([7, 8, 32]),
+        relative_attention_max_distance=draw.choice([17, 20, 128]), dropout_rate=0.0, classifier_dropout=0.0, initializer_factor=draw.choice([0.3, 1.0]),
+        feed_forward_proj=draw.choice(["relu", "gated-gelu", "gated-silu", shape.act]), decoder_start_token_id=draw.choice([0, 1]), eos_token_id=2)
+
+
+def bart(draw, shape):
+    return transformers.BartConfig(
+        **shape.ids, d_model=shape.size, encoder_layers=shape.layers, decoder_layers=min(shape.layers, draw.choice([1, 2])), encoder_attention_heads=shape.heads,
+        decoder_attention_heads=draw.choice([1, 2]), encoder_ffn_dim=draw.choice([24, 50]), decoder_ffn_dim=draw.choice([24, 50]),
+        max_position_embeddings=POSITIONS, activation_function=shape.act, dropout=0.0, init_std=draw.choice([0.1, 0.3]),
+        scale_embedding=draw.random() < 0.5, decoder_start_token_id=draw.choice([0, 2]), forced_eos_token_id=draw.choice([None, 2]))
 
 
 def llama_like(make, more):
@@ -247,6 +266,8 @@ ARCHITECTURES = {
     "gemma2": Architecture(gemma2, attentions=("eager",), has_windows=True, without=("question_answering",), gguf=gemma_of_gguf(transformers.Gemma2Config)),
     "gemma3_text": Architecture(gemma3_text, has_windows=True, without=("token_classification", "question_answering"),
                                 gguf=gemma_of_gguf(transformers.Gemma3TextConfig)),
+    "t5": Architecture(t5, is_seq2seq=True),
+    "bart": Architecture(bart, is_seq2seq=True, with_heads={head: HEADS[head] for head in ("sequence_classification", "question_answering")}),
 }
 KINDS = list(ARCHITECTURES)
 

@@ -18,7 +18,8 @@ import tokenizers
 from architectures import ARCHITECTURES, POSITIONS, attention_of, config_of
 from models_live import Probe, safetensors, torch, transformers
 
-KINDS = [kind for kind, architecture in ARCHITECTURES.items() if "causal_lm" in architecture.heads]
+HEADS = {kind: head for kind, architecture in ARCHITECTURES.items() for head in ("causal_lm", "seq2seq_lm") if head in architecture.heads}
+KINDS = list(HEADS)
 LETTERS = "abcdefgh"
 
 
@@ -64,6 +65,9 @@ def settings_of(draw, prompt):
     maybe(0.3, min_new_tokens=draw.randint(0, length))
     maybe(0.2, min_length=draw.randint(0, prompt + length))
     maybe(0.2, use_cache=False)
+    maybe(0.2, no_repeat_ngram_size=draw.choice([1, 2, 3]))
+    maybe(0.2, forced_bos_token_id=draw.randrange(97))
+    maybe(0.2, forced_eos_token_id=draw.choice([draw.randrange(97), [3, draw.randrange(97)]]))
     if draw.random() < 0.5:
         said["do_sample"] = True
         maybe(0.5, temperature=draw.choice([0.3, 0.8, 2.5]))
@@ -86,18 +90,31 @@ class Comparison:
 
     def run(self, kind, calls):
         draw, folder = self.draw, self.scratch / "model"
-        model = transformers.AutoModelForCausalLM.from_config(config_of(kind, draw)).eval()
+        auto = getattr(transformers, ARCHITECTURES[kind].heads[HEADS[kind]])
+        model = auto.from_config(config_of(kind, draw)).eval()
         if draw.random() < 0.5:
             for key, value in settings_of(draw, 1).items():
                 if key not in ("max_length", "max_new_tokens", "num_beams", "num_return_sequences", "length_penalty", "early_stopping"):
                     setattr(model.generation_config, key, value)
         model.save_pretrained(folder)
         self.theirs = {"attn_implementation": attention_of(model.config)}
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, **self.theirs).eval()
-        self.opened = {"open": folder, "task": "causal_lm", "attention": draw.choice(["sdpa", "eager"])}
+        model = auto.from_pretrained(folder, **self.theirs).eval()
+        self.opened = {"open": folder, "task": HEADS[kind], "attention": draw.choice(["sdpa", "eager"])}
         self.ask(**self.opened)
         for _ in range(calls):
             self.call(kind, model)
+
+    def decoder_prompt(self, model, rows, inputs):
+        """Gives the decoder of an encoder-decoder model some first tokens, or none. Returns their number, the start included."""
+        if self.draw.random() < 0.7:
+            return 1
+        start = model.generation_config.decoder_start_token_id
+        length = self.draw.randint(1, 4)
+        ids = torch.tensor([[self.draw.randrange(2, 96) for _ in range(length)] for _ in range(rows)])
+        if self.draw.random() < 0.5:
+            ids[:, 0] = start
+        inputs["decoder_input_ids"] = ids
+        return ids.shape[1] + int((ids[:, 0] != start).all())
 
     def ask(self, **question):
         said = self.probe.ask(**question)
@@ -120,15 +137,19 @@ class Comparison:
         draw = self.draw
         rows, prompt = draw.choice([1, 1, 2, 3]), draw.randint(1, 14)
         ids = torch.tensor([[draw.randrange(2, 96) for _ in range(prompt)] for _ in range(rows)])
-        inputs, said = {"input_ids": ids}, settings_of(draw, prompt)
+        inputs, is_seq2seq = {"input_ids": ids}, ARCHITECTURES[kind].is_seq2seq
+        text = prompt
+        prompt = self.decoder_prompt(model, rows, inputs) if is_seq2seq else prompt
+        said = settings_of(draw, prompt)
         if draw.random() < 0.5:
             inputs["attention_mask"] = torch.ones_like(ids)
             for row in range(rows):
-                cut = draw.randrange(prompt)
-                inputs["attention_mask"][row, :cut] = 0
-                ids[row, :cut] = 1
-        elif said.get("pad_token_id") and prompt > 1 and draw.random() < 0.3:  # Python takes it for padding, wherever it stands.
-            ids[0, draw.choice([0, prompt // 2, prompt - 1])] = said["pad_token_id"]
+                cut = draw.randrange(text)
+                padding = slice(text - cut, text) if is_seq2seq and draw.random() < 0.7 else slice(0, cut)
+                inputs["attention_mask"][row, padding] = 0
+                ids[row, padding] = 1
+        elif said.get("pad_token_id") and text > 1 and draw.random() < 0.3:  # Python takes it for padding, wherever it stands.
+            ids[0, draw.choice([0, text // 2, text - 1])] = said["pad_token_id"]
         extra, question = {}, {"seed": draw.randrange(2**31), "streams": False}
         if draw.random() < 0.5:
             extra["tokenizer"], question["tokenizer"] = self.tokenizer, self.scratch / "tokenizer"
@@ -143,7 +164,7 @@ class Comparison:
             return
         self.rows += want.shape[0]
         if want.shape != got["ids"].shape or not torch.equal(want, got["ids"]):
-            if self.is_tie(inputs, said, extra, dict(question)):
+            if self.is_tie(model, inputs, said, extra, dict(question)):
                 self.ties += 1
             else:
                 self.faults.append(f"{where}: Python\n{want[:, prompt:].tolist()}\n{got['ids'][:, prompt:].tolist()}")
@@ -153,10 +174,10 @@ class Comparison:
         if pieces is not None and text != pieces:
             self.faults.append(f"{where}: streamed {text}, Python {pieces}")
 
-    def is_tie(self, inputs, said, extra, question):
+    def is_tie(self, model, inputs, said, extra, question):
         """Whether both agree in fp64: then two tokens lay within the rounding of fp32."""
         self.ask(**self.opened, dtype="float64")
-        model = transformers.AutoModelForCausalLM.from_pretrained(self.opened["open"], dtype=torch.float64, **self.theirs).eval()
+        model = type(model).from_pretrained(self.opened["open"], dtype=torch.float64, **self.theirs).eval()
         want, got, _, _ = self.both(model, inputs, said, extra, question)
         self.ask(**self.opened)
         return want.shape == got["ids"].shape and torch.equal(want, got["ids"])

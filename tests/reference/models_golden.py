@@ -7,7 +7,7 @@ A row is an architecture with a head: its configuration and the seed of its weig
 loss, and the norm of each parameter's gradient; of decoders with a language head also what is generated greedily and drawn. No
 weights are kept: a seed gives the same on both sides, unless Transformers makes the head first. Then every parameter of one dimension, in order, has random numbers added.
 
-The last rows, two an architecture, have several sequences in each row of the batch. Decoders tell them by position_ids, as Transformers
+The last rows, two an architecture that is an encoder or a decoder, have several sequences in each row of the batch. Decoders tell them by position_ids, as Transformers
 lets them without a cache. Encoders of Transformers do not, so they get a mask of sequences; what is kept has none. In the second of the two
 positions do not begin again but jump: another sequence to decoders, none to encoders.
 """
@@ -51,10 +51,15 @@ def row_of(kind, task, head, draw):
     mask = torch.ones_like(ids)
     mask[1, 4:] = 0
     ids = torch.where(mask.bool(), ids, 1)
+    if task == "sequence_classification" and ARCHITECTURES[kind].is_seq2seq:  # By the last token of 2, as many in each row.
+        ids[ids == 2] = 3
+        ids[:, 3] = 2
     inputs = {"input_ids": ids, "attention_mask": mask}
     if task == "multiple_choice":
         inputs = {name: tensor.unsqueeze(0) for name, tensor in inputs.items()}
     inputs |= labels_of(task, ids, mask) if task != "base" else {}
+    if task == "base" and ARCHITECTURES[kind].is_seq2seq:
+        inputs["decoder_input_ids"] = ids
     output = model(**inputs)
     row = {"kind": kind, "task": task, "seed": seed, "config": json.loads(config.to_json_string()),
            "inputs": {name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()} for name, tensor in inputs.items()}}
@@ -66,7 +71,7 @@ def row_of(kind, task, head, draw):
         output.loss.backward()
         row["loss"] = rounded(output.loss)[0]
         row["gradients"] = {name: rounded(parameter.grad.norm())[0] for name, parameter in model.named_parameters() if parameter.grad is not None}
-    if task == "causal_lm":
+    if task in ("causal_lm", "seq2seq_lm"):
         model.eval()
         prompt, given = ids[:1, :4], {"max_new_tokens": 8, "eos_token_id": 96, "pad_token_id": 0}
         row["greedy"] = model.generate(prompt, **given, do_sample=False)[0].tolist()
@@ -115,7 +120,7 @@ def main():
     rows = [row_of(kind, task, head, draw) for kind in KINDS
             for task, head in ARCHITECTURES[kind].heads.items() if task == "base" or not ARCHITECTURES[kind].makes_head_first]
     rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS
-             if not ARCHITECTURES[kind].makes_head_first and (jump or ARCHITECTURES[kind].tells_sequences)]
+             if not ARCHITECTURES[kind].makes_head_first and not ARCHITECTURES[kind].is_seq2seq and (jump or ARCHITECTURES[kind].tells_sequences)]
     print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
 
 

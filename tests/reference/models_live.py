@@ -72,7 +72,52 @@ def told_to_python(inputs, numbers, kind, eager, config, task):
     return inputs | {"attention_mask": {"full_attention": mask_of(seen), "sliding_attention": mask_of(seen & near)}}
 
 
+def text_of(rows, draw, mask_kind):
+    """Random words, and their mask."""
+    length = draw.randint(2, 20)
+    mask = torch.ones((rows, length), dtype=torch.int64)
+    for row in mask:
+        count = draw.randint(1, length)
+        if mask_kind == "right":
+            row[count:] = 0
+        elif mask_kind == "left":
+            row[:length - count] = 0
+        elif mask_kind == "holes":
+            row[:] = torch.tensor([1] + [int(draw.random() < 0.6) for _ in range(length - 1)])
+    return torch.where(mask == 1, torch.randint(2, VOCABULARY, mask.shape), 1), mask
+
+
+def seq2seq_batch_of(task, draw, mask_kind):
+    """A batch of an encoder-decoder model, and the masks of both sides."""
+    rows = draw.randint(1, 5)
+    ids, mask = text_of(rows, draw, mask_kind)
+    inputs = {"input_ids": ids} | ({} if mask_kind == "none" else {"attention_mask": mask})
+    if task == "sequence_classification":  # By the last token of 2, as many in each row.
+        ids[ids == 2] = 3
+        for row, kept in zip(ids, mask):
+            row[draw.choice(kept.nonzero().flatten().tolist())] = 2
+    if task in ("sequence_classification", "question_answering"):
+        masks = {"encoder": mask, "decoder": torch.ones_like(mask)}
+        if task == "sequence_classification":
+            return inputs | ({"labels": torch.randint(0, 3, (rows,))} if draw.random() < 0.8 else {}), masks
+        return inputs | dict(zip(("start_positions", "end_positions"), torch.randint(0, ids.shape[1], (2, rows)))), masks
+    decoder_kind = draw.choice(["none", "none", "right", "left", "holes"])
+    words, decoder_mask = text_of(rows, draw, decoder_kind)
+    if decoder_kind != "none":
+        inputs["decoder_attention_mask"] = decoder_mask
+    if task == "base" or draw.random() < 0.2:
+        return inputs | {"decoder_input_ids": words}, {"encoder": mask, "decoder": decoder_mask}
+    keep = decoder_mask.bool() if draw.random() < 0.7 else torch.ones_like(decoder_mask).bool()
+    inputs["labels"] = torch.where(keep & (torch.rand(words.shape) < 0.8), torch.randint(0, VOCABULARY, words.shape), -100)
+    inputs["labels"][0, -1 if decoder_kind == "left" else 0] = 2
+    if draw.random() < 0.3:
+        inputs["decoder_input_ids"] = words
+    return inputs, {"encoder": mask, "decoder": decoder_mask}
+
+
 def batch_of(task, draw, mask_kind, kind, config):
+    if ARCHITECTURES[kind].is_seq2seq:
+        return *seq2seq_batch_of(task, draw, mask_kind), None
     rows, length = draw.randint(1, 5), draw.randint(2, 20)
     choices = draw.randint(2, 3) if task == "multiple_choice" else None
     shape = (rows * (choices or 1), length)
@@ -157,10 +202,11 @@ def expected_of(model, inputs, hidden, attentions, smoothing):
     if smoothing:
         smoother = LabelSmoother(epsilon=smoothing["smoothing"])
         output["smoothed"] = smoother(output, inputs["labels"], shift_labels=smoothing["shift_labels"])
-    tensors = {name: getattr(output, name) for name in ("loss", "logits", "last_hidden_state", "pooler_output", "start_logits", "end_logits", "smoothed")
+    tensors = {name: getattr(output, name) for name in ("loss", "logits", "last_hidden_state", "pooler_output", "start_logits", "end_logits", "smoothed", "encoder_last_hidden_state")
                if getattr(output, name, None) is not None}
-    for name, asked in (("hidden_states", hidden), ("attentions", attentions)):
-        for i, tensor in enumerate(getattr(output, name) or () if asked else ()):
+    lists = [(f"{side}{name}", asked) for side in ("", "encoder_", "decoder_") for name, asked in (("hidden_states", hidden), ("attentions", attentions))]
+    for name, asked in lists + [("cross_attentions", attentions)]:
+        for i, tensor in enumerate(getattr(output, name, None) or () if asked else ()):
             tensors[f"{name}.{i}"] = tensor
     if "loss" in tensors and torch.isfinite(tensors["loss"]):
         tensors["loss"].backward()
@@ -172,6 +218,10 @@ def expected_of(model, inputs, hidden, attentions, smoothing):
 
 def difference(name, want, got, mask):
     """The largest difference at attended places, relative to the largest value."""
+    if isinstance(mask, dict):
+        mask = mask["encoder" if name.startswith("encoder_") else "decoder"]
+    mask = mask.view(-1, mask.shape[-1])
+    name = name.removeprefix("encoder_").removeprefix("decoder_").removeprefix("cross_")
     if want.shape != got.shape:
         return f"shape {tuple(want.shape)} and {tuple(got.shape)}"
     if want.dim() >= 2 and tuple(want.shape[:2]) == tuple(mask.shape) and name.split(".")[0] in ("logits", "last_hidden_state", "hidden_states", "start_logits", "end_logits"):
@@ -195,6 +245,8 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
+        if kind == "t5" and task == "seq2seq_lm" and draw.random() < 0.4:  # As files of T5 v1.1.
+            model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
     folder = scratch / "model"
     model.save_pretrained(folder)
     faults = []
@@ -218,7 +270,8 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
                 model.config.use_cache = False
                 want = expected_of(model, told_to_python(inputs, numbers, kind, theirs == "eager", config, task), hidden, attentions, smoothing)
                 safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in inputs.items()}, scratch / "in.safetensors")
-                said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions, **smoothing)
+                training = {"trains": draw.random() < 0.5, "recomputes": draw.random() < 0.5} if ARCHITECTURES[kind].is_seq2seq else {}
+                said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions, **smoothing, **training)
                 where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {'one sequence a row' if numbers is None else 'packed'} {({n: list(t.shape) for n, t in inputs.items()})}"
                 if said:
                     faults.append(f"{where}: {said}")
@@ -230,7 +283,7 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
                 for name in sorted(want.keys() | got.keys()):
                     if name not in want or name not in got:
                         faults.append(f"{where}: {name} only {'here' if name in got else 'in Python'}")
-                    elif off := difference(name, want[name], got[name], mask.view(-1, mask.shape[-1])):
+                    elif off := difference(name, want[name], got[name], mask):
                         faults.append(f"{where}: {name} {off}")
                     counts["tensors"] += 1
                 counts["batches"] += 1

@@ -26,6 +26,7 @@ enum class Task : std::uint8_t {
   masked_lm,
   causal_lm,
   multiple_choice,
+  seq2seq_lm,
 };
 
 using MakeModel = std::function<std::shared_ptr<PreTrainedModel>(const PretrainedConfig&)>;

@@ -31,6 +31,15 @@ Makers& registered() {
   return all;
 }
 
+const MakeModel* find_maker(Task task, const std::string& type) {
+  if (const auto own = registered().find({type, task}); own != registered().end())
+    return &own->second;
+  const auto* architecture = detail::find_architecture(type);
+  if (architecture == nullptr) return nullptr;
+  const auto found = architecture->classes.find(task);
+  return found == architecture->classes.end() ? nullptr : &found->second;
+}
+
 // Types of Transformers that are not here, and one that is and does the same work.
 constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"deberta", "deberta-v2"},
@@ -54,6 +63,12 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"qwen3_moe", "qwen3"},
     {"qwen3_next", "qwen3"},
     {"xlm-roberta-xl", "xlm-roberta"},
+    {"longt5", "t5"},
+    {"mt5", "t5"},
+    {"umt5", "t5"},
+    {"led", "bart"},
+    {"mbart", "bart"},
+    {"pegasus", "bart"},
 };
 
 // Names the type among `known` that is nearest to `type`; "" if none is near.
@@ -69,18 +84,32 @@ std::string advice_for(const std::string& type, const std::vector<std::string>& 
   return " For the same work take a model of type '" + std::string(instead->second) + "'.";
 }
 
+// Says which classes there are for `type`; "" if there is none.
+std::string classes_of(const std::string& type) {
+  using enum Task;
+  constexpr std::pair<Task, std::string_view> kNames[] = {
+      {base, "AutoModel"},
+      {sequence_classification, "AutoModelForSequenceClassification"},
+      {token_classification, "AutoModelForTokenClassification"},
+      {question_answering, "AutoModelForQuestionAnswering"},
+      {masked_lm, "AutoModelForMaskedLM"},
+      {causal_lm, "AutoModelForCausalLM"},
+      {multiple_choice, "AutoModelForMultipleChoice"},
+      {seq2seq_lm, "AutoModelForSeq2SeqLM"}};
+  std::vector<std::string> classes;
+  for (const auto& [task, name] : kNames)
+    if (find_maker(task, type) != nullptr) classes.emplace_back(name);
+  return classes.empty() ? "" : " '" + type + "' has " + join(classes, ", ") + ".";
+}
+
 const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const std::string type = config.model_type();
-  if (const auto own = registered().find({type, task}); own != registered().end())
-    return own->second;
-  if (const auto* architecture = detail::find_architecture(type)) {
-    const auto found = architecture->classes.find(task);
-    if (found != architecture->classes.end()) return found->second;
-  }
+  if (const MakeModel* maker = find_maker(task, type)) return *maker;
   const auto known = known_model_types(task);
   throw ConfigError(config.name() + ": the model_type is '" + type +
                     "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
-                    "." + advice_for(type, known) + " Or add a class by register_model()");
+                    "." + classes_of(type) + advice_for(type, known) +
+                    " Or add a class by register_model()");
 }
 
 // Throws ConfigError if the weights surely take more memory than there is.

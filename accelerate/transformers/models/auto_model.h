@@ -75,6 +75,7 @@ using AutoModelForTokenClassification = detail::AutoModelFor<Task::token_classif
 using AutoModelForQuestionAnswering = detail::AutoModelFor<Task::question_answering>;
 using AutoModelForMaskedLM = detail::AutoModelFor<Task::masked_lm>;
 using AutoModelForCausalLM = detail::AutoModelFor<Task::causal_lm>;
+using AutoModelForSeq2SeqLM = detail::AutoModelFor<Task::seq2seq_lm>;
 using AutoModelForMultipleChoice = detail::AutoModelFor<Task::multiple_choice>;
 
 }  // namespace accelerate

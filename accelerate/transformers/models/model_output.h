@@ -22,10 +22,17 @@ struct ModelOutput {
   at::Tensor pooler_output = {};      ///< {B, H}
   at::Tensor start_logits = {};       ///< {B, T}
   at::Tensor end_logits = {};         ///< {B, T}
+  /// From encoder-decoder models: {B, T of the encoder, H}. The other fields are the decoder's.
+  at::Tensor encoder_last_hidden_state = {};
   /// If asked for: the embeddings, then the output of each layer, {B, T, H} each.
   std::vector<at::Tensor> hidden_states = {};
   /// If asked for: the attention weights of each layer, {B, heads, T, T}.
   std::vector<at::Tensor> attentions = {};
+  /// From encoder-decoder models, if asked for: as above, of both sides in place of the two above.
+  std::vector<at::Tensor> encoder_hidden_states = {}, decoder_hidden_states = {};
+  std::vector<at::Tensor> encoder_attentions = {}, decoder_attentions = {};
+  /// {B, heads, T of the decoder, T of the encoder}
+  std::vector<at::Tensor> cross_attentions = {};
   /// From decoders, if asked for: keys and values of all tokens so far, for the next call. Is not
   /// gathered from other processes.
   std::shared_ptr<KeyValueCache> past_key_values = {};
@@ -33,12 +40,15 @@ struct ModelOutput {
 
 template <typename Fn>
 void visit_tensors(ModelOutput& output, Fn&& fn) {
-  for (at::Tensor* tensor : {&output.loss, &output.logits, &output.last_hidden_state,
-                             &output.pooler_output, &output.start_logits, &output.end_logits}) {
+  for (at::Tensor* tensor :
+       {&output.loss, &output.logits, &output.last_hidden_state, &output.pooler_output,
+        &output.start_logits, &output.end_logits, &output.encoder_last_hidden_state}) {
     if (tensor->defined()) fn(*tensor);
   }
-  visit_tensors(output.hidden_states, fn);
-  visit_tensors(output.attentions, fn);
+  for (auto* tensors : {&output.hidden_states, &output.attentions, &output.encoder_hidden_states,
+                        &output.decoder_hidden_states, &output.encoder_attentions,
+                        &output.decoder_attentions, &output.cross_attentions})
+    visit_tensors(*tensors, fn);
 }
 
 template <>

@@ -56,12 +56,22 @@ void PreTrainedModel::initialise_below(torch::nn::Module& module,
 
 void PreTrainedModel::init_weights(torch::nn::Module& module,
                                    detail::WeightInitialiser& initialiser) {
+  initialiser.usual(module, usual_deviation());
+}
+
+double PreTrainedModel::usual_deviation() const {
   const double deviation = config_.get<double>("initializer_range", kUsualDeviation);
-  initialiser.usual(module, deviation == 0 ? kUsualDeviation : deviation);
+  return deviation == 0 ? kUsualDeviation : deviation;
 }
 
 torch::nn::Embedding PreTrainedModel::input_embeddings() {
   throw UsageError(name() + " does not say which layer its embeddings of words are");
+}
+
+at::Tensor PreTrainedModel::prepare_decoder_input_ids_from_labels(
+    const at::Tensor& /*labels*/) const {
+  throw UsageError(name() +
+                   " has no decoder beside an encoder: it takes labels, and no decoder_input_ids");
 }
 
 bool PreTrainedModel::ignores(const std::string& name) const {
@@ -121,13 +131,14 @@ at::Tensor PreTrainedModel::embed(torch::nn::Embedding& table, const at::Tensor&
   return words + at::empty_like(words).uniform_(-most, most);
 }
 
-at::Tensor PreTrainedModel::run_layer(const torch::nn::Module& layer, const at::Tensor& hidden,
-                                      const std::function<at::Tensor(const at::Tensor&)>& forward,
-                                      const std::vector<at::Tensor>& shared) const {
-  if (!recomputes_ || !is_training()) return forward(hidden);
+at::Tensor PreTrainedModel::run_layer(
+    const torch::nn::Module& layer, const std::vector<at::Tensor>& inputs,
+    const std::function<at::Tensor(const std::vector<at::Tensor>&)>& forward,
+    const std::vector<at::Tensor>& shared) const {
+  if (!recomputes_ || !is_training()) return forward(inputs);
   std::vector<at::Tensor> parameters = layer.parameters();
   parameters.insert(parameters.end(), shared.begin(), shared.end());
-  return detail::recomputed(forward, hidden, parameters);
+  return detail::recomputed(forward, inputs, parameters);
 }
 
 void PreTrainedModel::set_attention(const std::string& name) {

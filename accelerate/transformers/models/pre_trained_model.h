@@ -27,6 +27,8 @@
 
 namespace accelerate {
 
+struct WeightReader;
+
 struct SavePretrainedOptions {
   /// Whether this process writes. Only one of the processes that share a disk should write: pass
   /// accelerator.is_main_process().
@@ -91,6 +93,8 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// Continues rows of text. inputs: input_ids, int64 {B, T}, and attention_mask, {B, T}, 0 at
   /// padding, which must be on the left. Without a mask, tokens equal to pad_token_id are padding,
   /// unless pad_token_id is an eos_token_id too.
+  /// An encoder-decoder model reads input_ids, padded on either side; without a mask it reads all
+  /// tokens. It continues decoder_input_ids, or else begins with decoder_start_token_id.
   /// Returns int64 {B · num_return_sequences, length}: each prompt with its continuation, filled up
   /// with pad_token_id. Values that `config` does not set come from generation_config.json, or else
   /// from config.json. Draws tokens as Python does, from LibTorch's generator. Does not change the
@@ -171,6 +175,18 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// A bias for each word that checkpoints hold beside the bias of output_embeddings(); undefined
   /// for most models.
   [[nodiscard]] virtual at::Tensor second_output_bias() { return {}; }
+  /// Returns what the decoder of an encoder-decoder model reads so that it predicts `labels`, int64
+  /// {B, T}: the `prepare_decoder_input_ids` of DataCollatorForSeq2Seq. Throws UsageError for other
+  /// models.
+  [[nodiscard]] virtual at::Tensor prepare_decoder_input_ids_from_labels(
+      const at::Tensor& labels) const;
+  /// Called before `weights` are loaded. Unties what they have with different values, in models whose
+  /// configuration does not say what is tied.
+  virtual void untie_as(const WeightReader& /*weights*/) {}
+  /// Whether the parameter `name` has fp32 in a model that is loaded in fp16.
+  [[nodiscard]] virtual bool stays_in_fp32(const std::string& /*name*/) const { return false; }
+  /// Called by resize_token_embeddings(): resizes what else has a number for each word.
+  virtual void resize_offsets(std::int64_t /*tokens*/) {}
   /// Whether the tensor `name` of a file, which the model does not have, is known to be unneeded.
   [[nodiscard]] virtual bool ignores(const std::string& name) const;
 
@@ -190,12 +206,16 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// Returns the rows of `table` for `ids`, with the noise of set_embedding_noise(). `length`: T.
   [[nodiscard]] at::Tensor embed(torch::nn::Embedding& table, const at::Tensor& ids,
                                  std::int64_t length) const;
-  /// Returns forward(hidden), which must use no part of the model but `layer`. With gradient
-  /// checkpointing, backward computes it again: what `forward` captures must live until then.
-  /// `shared`: parameters elsewhere that `forward` reads too.
-  [[nodiscard]] at::Tensor run_layer(const torch::nn::Module& layer, const at::Tensor& hidden,
-                                     const std::function<at::Tensor(const at::Tensor&)>& forward,
-                                     const std::vector<at::Tensor>& shared = {}) const;
+  /// Returns forward(inputs), which must use no part of the model but `layer`, and of the results of
+  /// other parts `inputs` alone. With gradient checkpointing, backward computes it again: what
+  /// `forward` captures must live until then. `shared`: parameters elsewhere that `forward` reads
+  /// too.
+  [[nodiscard]] at::Tensor run_layer(
+      const torch::nn::Module& layer, const std::vector<at::Tensor>& inputs,
+      const std::function<at::Tensor(const std::vector<at::Tensor>&)>& forward,
+      const std::vector<at::Tensor>& shared = {}) const;
+  /// The standard deviation of new weights.
+  [[nodiscard]] virtual double usual_deviation() const;
 
  private:
   void set_recomputes(bool recomputes);

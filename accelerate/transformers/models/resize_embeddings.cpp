@@ -55,7 +55,7 @@ void PreTrainedModel::resize_token_embeddings(std::int64_t tokens, const ResizeO
   auto words = input_embeddings();
   if (words->weight.is_meta())
     throw UsageError(name() + " has no memory yet: resize embeddings once its weights are there");
-  const double deviation = config_.get<double>("initializer_range", 0.02);
+  const double deviation = usual_deviation();
   // Resizes `weight`. `fresh` is the weight of a new layer, as Python would make it.
   const auto resize = [&](const at::Tensor& weight, const at::Tensor& fresh) {
     const std::int64_t rows = weight.size(0), added = tokens - rows;
@@ -88,6 +88,7 @@ void PreTrainedModel::resize_token_embeddings(std::int64_t tokens, const ResizeO
   const at::Tensor second = second_output_bias();
   if (second.defined() && second.size(0) != tokens)
     compat::materialise_(second, scores->bias.detach().clone());
+  resize_offsets(tokens);
   for (const auto& module : modules()) {
     if (auto* model = dynamic_cast<PreTrainedModel*>(module.get()))
       model->config_.set("vocab_size", tokens);

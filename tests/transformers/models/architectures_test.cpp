@@ -25,7 +25,8 @@ const std::map<Task, std::string> kClassOf{
     {Task::question_answering, "QuestionAnswering"},
     {Task::masked_lm, "MaskedLM"},
     {Task::causal_lm, "CausalLM"},
-    {Task::multiple_choice, "MultipleChoice"}};
+    {Task::multiple_choice, "MultipleChoice"},
+    {Task::seq2seq_lm, "Seq2SeqLM"}};
 
 // The words in `code` of a cell.
 std::set<std::string> words_of(const std::string& cell) {
@@ -40,6 +41,7 @@ TEST(Architectures, EachHasASmallModel) {
   std::set<std::string> known, small;
   for (const auto& architecture : detail::architectures()) known.emplace(architecture.model_type);
   for (const char* kind : testing::small_kinds()) small.emplace(kind);
+  for (const auto& model : testing::kSmallSeq2Seq) small.emplace(model.kind);
   EXPECT_EQ(known, small);
 }
 

@@ -139,9 +139,8 @@ TEST(Generate, RefusesWhatMakesNoSense) {
 TEST(Generate, RefusesKeysOfAModelThatWouldChangeWhatComes) {
   const auto model = decoder();
   model->set_generation_config(
-      PretrainedConfig::from_json(R"({"no_repeat_ngram_size": 3})", "generation_config.json"));
-  expect_has(message_of<ConfigError>([&] { (void)model->generate(kPrompt); }),
-             "'no_repeat_ngram_size' is 3");
+      PretrainedConfig::from_json(R"({"min_p": 0.1})", "generation_config.json"));
+  expect_has(message_of<ConfigError>([&] { (void)model->generate(kPrompt); }), "'min_p' is 0.1");
   model->set_generation_config(
       PretrainedConfig::from_json(R"({"early_stopping": "maybe"})", "generation_config.json"));
   expect_has(message_of<ConfigError>([&] { (void)model->generate(kPrompt); }),

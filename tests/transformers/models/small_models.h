@@ -70,6 +70,14 @@ inline constexpr SmallModel kSmallModels[] = {
     {"gemma2", kGemma},
     {"gemma3_text", kGemma},
 };
+
+/// One row for each encoder-decoder architecture, which tests of other models do not go through.
+inline constexpr SmallModel kSmallSeq2Seq[] = {
+    {"t5", R"("vocab_size": 30, "d_model": 16, "d_kv": 4, "d_ff": 20, "num_layers": 2, "num_heads": 2, "relative_attention_num_buckets": 8,
+              "relative_attention_max_distance": 12, "dropout_rate": 0.0, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0)"},
+    {"bart", R"("vocab_size": 30, "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+                "encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "max_position_embeddings": 12, "dropout": 0.0, "pad_token_id": 1)"},
+};
 // clang-format on
 
 inline std::vector<const char*> small_kinds() {
@@ -97,7 +105,10 @@ inline std::string name_of(std::string kind) {
 }
 
 inline const SmallModel& small_model(const std::string& kind) {
-  return *std::ranges::find(kSmallModels, kind, &SmallModel::kind);
+  const auto* found = std::ranges::find(kSmallModels, kind, &SmallModel::kind);
+  return found != std::end(kSmallModels)
+             ? *found
+             : *std::ranges::find(kSmallSeq2Seq, kind, &SmallModel::kind);
 }
 
 inline PretrainedConfig small_config(const std::string& kind) {
@@ -119,7 +130,8 @@ inline Task task_of(const std::string& name) {
       {"question_answering", question_answering},
       {"masked_lm", masked_lm},
       {"causal_lm", causal_lm},
-      {"multiple_choice", multiple_choice}};
+      {"multiple_choice", multiple_choice},
+      {"seq2seq_lm", seq2seq_lm}};
   return kTasks.at(name);
 }
 

@@ -53,6 +53,21 @@ Inputs batch_of(int rank, int step) {
                 {"labels", at::arange(4) % 2}};
 }
 
+// As batch_of(), with a text to write for each text to read.
+Inputs seq2seq_batch_of(int rank, int step) {
+  const Inputs batch = batch_of(rank, step);
+  at::Tensor labels = (at::arange(20).view({4, 5}) * (5 + rank + step)) % 28 + 1;
+  labels.select(1, 4).fill_(-100);  // As many in each row, so that parts of a batch weigh alike.
+  return Inputs{{"input_ids", batch["input_ids"]},
+                {"attention_mask", batch["attention_mask"]},
+                {"labels", labels}};
+}
+
+Task task_of(const std::string& kind) {
+  return testing::has_task(kind, Task::seq2seq_lm) ? Task::seq2seq_lm
+                                                   : Task::sequence_classification;
+}
+
 Inputs rows_of(const Inputs& batch, int part, int parts) {
   Inputs rows;
   for (const auto& [name, tensor] : batch) rows.set(name, at::chunk(tensor, parts).at(part));
@@ -76,7 +91,8 @@ void train_steps(const Way& way, const path& start, const path& state, const pat
                  int last) {
   run_ranks_shared(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Accelerator accelerator(options_of(way, comm));
-    const auto net = AutoModelForSequenceClassification::from_pretrained(start.string());
+    const Task task = task_of(AutoConfig::from_pretrained(start.string()).model_type());
+    const auto net = detail::model_from_pretrained(task, start.string(), {});
     net->train();
     if (way.recomputes) net->gradient_checkpointing_enable();
     torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -85,8 +101,9 @@ void train_steps(const Way& way, const path& start, const path& state, const pat
     for (int step = first; step < last; ++step) {
       for (int part = 0; part < way.micro_batches; ++part) {
         const auto window = accelerator.accumulate(model);
-        const ModelOutput outputs =
-            model(rows_of(batch_of(comm->rank(), step), part, way.micro_batches));
+        const Inputs batch = task == Task::seq2seq_lm ? seq2seq_batch_of(comm->rank(), step)
+                                                      : batch_of(comm->rank(), step);
+        const ModelOutput outputs = model(rows_of(batch, part, way.micro_batches));
         accelerator.backward(outputs.loss);
         optimizer.step();
         optimizer.zero_grad();
@@ -111,7 +128,7 @@ TEST_P(Training, ComesToTheSameWeightsInEveryWay) {
   const TemporaryFolder folder;
   const path start = folder.path() / "start", plain = folder.path() / "plain";
   at::manual_seed(5);
-  AutoModelForSequenceClassification::from_config(testing::small_config(GetParam()))
+  detail::model_from_config(task_of(GetParam()), testing::small_config(GetParam()))
       ->save_pretrained(start);
   train({"plain"}, start, {}, plain);
   const auto before = map_weights(start), expected = map_weights(plain);
@@ -135,6 +152,9 @@ TEST_P(Training, ComesToTheSameWeightsInEveryWay) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Training,
                          ::testing::ValuesIn(testing::small_kinds(Task::sequence_classification)),
+                         [](const auto& info) { return testing::name_of(info.param); });
+
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, Training, ::testing::Values("t5", "bart"),
                          [](const auto& info) { return testing::name_of(info.param); });
 
 }  // namespace

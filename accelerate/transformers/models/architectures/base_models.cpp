@@ -140,13 +140,26 @@ AttentionSpec BaseTextModel::attention_spec(Computed& computed, const TextInputs
 void BaseTextModel::run_layers(Computed& computed, const TextInputs& inputs,
                                const torch::nn::ModuleList& modules,
                                const std::function<Layer(std::size_t)>& layer_of) const {
+  run_sharing_layers(computed, inputs, modules, [&](std::size_t i) -> SharingLayer {
+    return
+        [layer = layer_of(i)](const std::vector<at::Tensor>& read) { return layer(read.front()); };
+  });
+}
+
+void BaseTextModel::run_sharing_layers(
+    Computed& computed, const TextInputs& inputs, const torch::nn::ModuleList& modules,
+    const std::function<SharingLayer(std::size_t)>& layer_of) const {
   const bool keeps_all = inputs.output_attentions || computed.past_key_values != nullptr;
-  const auto shared = shared_parameters();
+  const auto leaves = shared_parameters();
   for (std::size_t i = 0; i < modules->size(); ++i) {
+    const SharingLayer layer = layer_of(i);
+    if (!layer) continue;
     computed.keep_hidden(inputs);
-    const Layer layer = layer_of(i);
-    computed.hidden = keeps_all ? layer(computed.hidden)
-                                : run_layer(*modules->ptr(i), computed.hidden, layer, shared);
+    std::vector<at::Tensor> read{computed.hidden};
+    // A view, so that a layer's gradients are summed before they are added to those of other layers, as
+    // where the layer is computed again.
+    for (const at::Tensor& each : computed.shared) read.push_back(each.view_as(each));
+    computed.hidden = keeps_all ? layer(read) : run_layer(*modules->ptr(i), read, layer, leaves);
   }
 }
 

@@ -24,6 +24,7 @@ struct Computed {
   bool first_alone = false;
   std::vector<at::Tensor> hidden_states = {};  ///< {…, H} each, if asked for.
   std::vector<at::Tensor> attentions = {};
+  std::vector<at::Tensor> shared = {};  ///< What all layers read besides, as run_layers() says.
   std::shared_ptr<KeyValueCache> past_key_values = {};
 
   /// Returns an output with hidden states, attentions and cache, and nothing else. Must be called
@@ -86,6 +87,13 @@ class BaseTextModel : public TextModel {
                   const std::function<Layer(std::size_t index)>& layer_of) const;
   /// Returns the parameters outside the layers that each layer reads.
   [[nodiscard]] virtual std::vector<at::Tensor> shared_parameters() const { return {}; }
+  /// What a layer does to the hidden states, the first of `read`, with computed.shared behind them:
+  /// results with gradients that all layers read. Empty: the layer is left out.
+  using SharingLayer = std::function<at::Tensor(const std::vector<at::Tensor>& read)>;
+  /// As run_layers().
+  void run_sharing_layers(Computed& computed, const TextInputs& inputs,
+                          const torch::nn::ModuleList& modules,
+                          const std::function<SharingLayer(std::size_t index)>& layer_of) const;
 };
 
 /// Returns position_ids. If they were not given, returns int64 {1, T}: from `past`, the number of

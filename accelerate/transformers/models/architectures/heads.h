@@ -56,6 +56,14 @@ class TextModelWithHead : public TextModel {
   [[nodiscard]] torch::nn::Embedding input_embeddings() override {
     return base_->input_embeddings();
   }
+  void resize_offsets(std::int64_t tokens) override { base_->resize_offsets(tokens); }
+  [[nodiscard]] std::vector<std::string> input_names() const override {
+    return base_->input_names();
+  }
+  [[nodiscard]] at::Tensor prepare_decoder_input_ids_from_labels(
+      const at::Tensor& labels) const override {
+    return base_->prepare_decoder_input_ids_from_labels(labels);
+  }
   [[nodiscard]] BaseTextModel& base() const { return *base_; }
 
  protected:

@@ -21,11 +21,12 @@ struct Family {
   std::vector<std::string_view> types;
 };
 
-const std::array<Family, 2> kFamilies{{
+const std::array<Family, 3> kFamilies{{
     {"encoders", {"albert", "deberta-v2", "modernbert", "mpnet"}},
     {"decoders",
      {"gemma2", "gemma3_text", "gpt2", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2",
       "qwen3", "smollm3"}},
+    {"encoder_decoders", {"bart", "t5"}},
 }};
 
 using Architectures = std::vector<Architecture>;

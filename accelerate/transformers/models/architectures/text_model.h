@@ -31,6 +31,11 @@ struct TextInputs {
   /// int {sequences + 1}: where each sequence begins in a batch of one row, for batches without
   /// position_ids. The last entry is T.
   at::Tensor cu_seq_lens_q = {};
+  at::Tensor decoder_input_ids = {};       ///< For encoder-decoder models: int64 {B, T}.
+  at::Tensor decoder_attention_mask = {};  ///< {B, T}, 0 at padding, of decoder_input_ids.
+  /// {B, T, H}: encoder_last_hidden_state of another call with these input_ids. They are then not
+  /// encoded, and need not be given.
+  at::Tensor encoder_outputs = {};
   /// For decoders: the tokens of earlier calls, to which the call adds its own.
   std::shared_ptr<KeyValueCache> past_key_values = {};
   /// For decoders: makes a cache if there is none.
@@ -40,10 +45,11 @@ struct TextInputs {
   bool output_hidden_states = false;
   bool output_attentions = false;
 
-  /// Takes the tensors from `inputs` by name. Throws UsageError for a tensor that no model takes,
-  /// and when there are no input_ids.
-  [[nodiscard]] static TextInputs of(const Inputs& inputs);
-  /// Returns the names of the tensors that models take.
+  /// Takes the tensors from `inputs` by name. Throws UsageError for a name that is not one of
+  /// `allowed`, and when there are no input_ids.
+  [[nodiscard]] static TextInputs of(const Inputs& inputs,
+                                     const std::vector<std::string>& allowed = names());
+  /// Returns the names of the tensors that models take, besides encoder-decoder models.
   [[nodiscard]] static std::vector<std::string> names();
 };
 
@@ -54,9 +60,11 @@ class TextModel : public PreTrainedModel {
 
   [[nodiscard]] ModelOutput forward(const TextInputs& inputs);
   [[nodiscard]] ModelOutput forward(const Inputs& inputs) final {
-    return forward(TextInputs::of(inputs));
+    return forward(TextInputs::of(inputs, input_names()));
   }
-  [[nodiscard]] std::vector<std::string> input_names() const final { return TextInputs::names(); }
+  [[nodiscard]] std::vector<std::string> input_names() const override {
+    return TextInputs::names();
+  }
   [[nodiscard]] ModelOutput forward(const at::Tensor& input_ids,
                                     const at::Tensor& attention_mask = {}) {
     return forward(TextInputs{.input_ids = input_ids, .attention_mask = attention_mask});

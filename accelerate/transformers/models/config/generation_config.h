@@ -51,6 +51,8 @@ struct GenerationConfig {
   std::optional<double> top_p = {};
   /// Above 1: tokens that are there already become less likely. Default: 1.
   std::optional<double> repetition_penalty = {};
+  /// Above 0: so many tokens in a row do not come twice. Default: 0.
+  std::optional<std::int64_t> no_repeat_ngram_size = {};
   /// For beam search: a row's score is divided by its length to this power. Default: 1.
   std::optional<double> length_penalty = {};
   std::optional<EarlyStopping> early_stopping = {};
@@ -60,6 +62,13 @@ struct GenerationConfig {
   std::optional<std::vector<std::int64_t>> eos_token_id = {};
   /// The token that fills up rows that have ended. Default: the first eos_token_id.
   std::optional<std::int64_t> pad_token_id = {};
+  /// The second token of each row.
+  std::optional<std::int64_t> forced_bos_token_id = {};
+  /// The last token, one of these, of rows that reach max_length.
+  std::optional<std::vector<std::int64_t>> forced_eos_token_id = {};
+  /// The first token that an encoder-decoder model reads; bos_token_id if it is not set.
+  std::optional<std::int64_t> decoder_start_token_id = {};
+  std::optional<std::int64_t> bos_token_id = {};
   /// Whether keys and values of earlier tokens are kept. Default: true.
   std::optional<bool> use_cache = {};
 
@@ -77,11 +86,16 @@ struct GenerationConfig {
     visit("top_k", &GenerationConfig::top_k);
     visit("top_p", &GenerationConfig::top_p);
     visit("repetition_penalty", &GenerationConfig::repetition_penalty);
+    visit("no_repeat_ngram_size", &GenerationConfig::no_repeat_ngram_size);
     visit("length_penalty", &GenerationConfig::length_penalty);
     visit("early_stopping", &GenerationConfig::early_stopping);
     visit("stop_strings", &GenerationConfig::stop_strings);
     visit("eos_token_id", &GenerationConfig::eos_token_id);
     visit("pad_token_id", &GenerationConfig::pad_token_id);
+    visit("forced_bos_token_id", &GenerationConfig::forced_bos_token_id);
+    visit("forced_eos_token_id", &GenerationConfig::forced_eos_token_id);
+    visit("decoder_start_token_id", &GenerationConfig::decoder_start_token_id);
+    visit("bos_token_id", &GenerationConfig::bos_token_id);
     visit("use_cache", &GenerationConfig::use_cache);
   }
 

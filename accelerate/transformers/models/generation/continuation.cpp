@@ -6,6 +6,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/isin.h>
 #include <ATen/ops/ones.h>
@@ -15,6 +16,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -24,39 +26,52 @@
 
 namespace accelerate::detail {
 
-Continuation::Continuation(CausalLM& model, at::Tensor mask, bool uses_cache)
-    : model_(model), mask_(std::move(mask)) {
+Continuation::Continuation(TextModel& model, at::Tensor mask, bool uses_cache,
+                           at::Tensor encoder_outputs)
+    : model_(model), mask_(std::move(mask)), encoder_outputs_(std::move(encoder_outputs)) {
   if (uses_cache) cache_ = std::make_shared<KeyValueCache>();
-  if (mask_.defined()) positions_ = (mask_.cumsum(1) - 1).masked_fill(mask_.eq(0), 0);
+  if (const auto* causal = dynamic_cast<const CausalLM*>(&model))
+    longest_short_ = causal->longest_short_text();
+  if (mask_.defined() && !encoder_outputs_.defined())
+    positions_ = (mask_.cumsum(1) - 1).masked_fill(mask_.eq(0), 0);
+}
+
+// Returns the inputs of a call over the tokens behind `past`.
+TextInputs Continuation::inputs_of(const at::Tensor& ids, std::int64_t past) {
+  const std::int64_t added = ids.size(1) - past;
+  const at::Tensor new_ids = ids.narrow(1, past, added);
+  if (encoder_outputs_.defined())
+    return {.attention_mask = mask_,
+            .decoder_input_ids = new_ids,
+            .encoder_outputs = encoder_outputs_,
+            .past_key_values = cache_,
+            .logits_to_keep = 1};
+  TextInputs inputs{.input_ids = new_ids, .past_key_values = cache_, .logits_to_keep = 1};
+  if (!mask_.defined()) return inputs;
+  for (std::int64_t known = mask_.size(1); known < ids.size(1); ++known) {
+    mask_ = at::cat({mask_, at::ones({mask_.size(0), 1}, mask_.options())}, 1);
+    positions_ = at::cat({positions_, positions_.narrow(1, known - 1, 1) + 1}, 1);
+  }
+  inputs.attention_mask = mask_;
+  inputs.position_ids = positions_.narrow(1, past, added);
+  // Behind a prompt that ends with padding they begin again.
+  inputs.position_ids_tell_sequences = false;
+  return inputs;
 }
 
 at::Tensor Continuation::next_scores(const at::Tensor& ids) {
-  const auto longest_short = model_.longest_short_text();
-  if (cache_ != nullptr && longest_short && ids.size(1) > *longest_short &&
-      cache_->length() <= *longest_short)
+  if (cache_ != nullptr && longest_short_ && ids.size(1) > *longest_short_ &&
+      cache_->length() <= *longest_short_)
     cache_ = std::make_shared<KeyValueCache>();  // The keys of all tokens change.
-  TextInputs inputs{.past_key_values = cache_, .logits_to_keep = 1};
-  const std::int64_t past = cache_ == nullptr ? 0 : cache_->length(), added = ids.size(1) - past;
-  inputs.input_ids = ids.narrow(1, past, added);
-  if (mask_.defined()) {
-    for (std::int64_t known = mask_.size(1); known < ids.size(1); ++known) {
-      mask_ = at::cat({mask_, at::ones({mask_.size(0), 1}, mask_.options())}, 1);
-      positions_ = at::cat({positions_, positions_.narrow(1, known - 1, 1) + 1}, 1);
-    }
-    inputs.attention_mask = mask_;
-    inputs.position_ids = positions_.narrow(1, past, added);
-    // Behind a prompt that ends with padding they begin again.
-    inputs.position_ids_tell_sequences = false;
-  }
+  const TextInputs inputs = inputs_of(ids, cache_ == nullptr ? 0 : cache_->length());
   return model_.forward(inputs).logits.select(1, 0).to(at::kFloat);
 }
 
 void Continuation::select_rows(const at::Tensor& rows) {
-  if (mask_.defined()) {
-    mask_ = mask_.index_select(0, rows);
-    positions_ = positions_.index_select(0, rows);
-  }
-  if (cache_ != nullptr) cache_->select_rows(rows);
+  if (mask_.defined()) mask_ = mask_.index_select(0, rows);
+  if (positions_.defined()) positions_ = positions_.index_select(0, rows);
+  if (cache_ != nullptr) return cache_->select_rows(rows);
+  if (encoder_outputs_.defined()) encoder_outputs_ = encoder_outputs_.index_select(0, rows);
 }
 
 namespace {
@@ -70,7 +85,11 @@ ScoreSteps::ScoreSteps(const GenerationConfig& config, std::int64_t prompt_lengt
     : first_tokens_(std::move(first_tokens)),
       repetition_penalty_(*config.repetition_penalty),
       least_length_(config.min_new_tokens ? prompt_length + *config.min_new_tokens
-                                          : *config.min_length) {
+                                          : *config.min_length),
+      max_length_(*config.max_length),
+      ngram_(*config.no_repeat_ngram_size) {
+  if (config.forced_bos_token_id) forced_first_ = at::tensor({*config.forced_bos_token_id});
+  if (config.forced_eos_token_id) forced_last_ = at::tensor(*config.forced_eos_token_id, at::kLong);
   if (config.eos_token_id) end_tokens_ = at::tensor(*config.eos_token_id, at::kLong);
   if (!*config.do_sample) return;
   temperature_ = *config.temperature;
@@ -81,12 +100,18 @@ ScoreSteps::ScoreSteps(const GenerationConfig& config, std::int64_t prompt_lengt
 }
 
 at::Tensor ScoreSteps::operator()(const at::Tensor& ids, at::Tensor scores) const {
+  const auto only = [&](const at::Tensor& tokens) {
+    return at::full_like(scores, kNever).index_fill(1, tokens.to(scores.device()), 0);
+  };
   if (repetition_penalty_ != 1) scores = penalise_repetition(ids, scores);
+  if (ngram_ > 0 && ids.size(1) >= ngram_) scores = without_repeated(ids, scores);
   if (end_tokens_.defined() && ids.size(1) < least_length_) {
     // Looking for each word among the end tokens would take longer than a small model's layers.
     const at::Tensor is_word = end_tokens_.ge(0).logical_and(end_tokens_ < scores.size(1));
     scores = scores.index_fill(1, end_tokens_.masked_select(is_word).to(ids.device()), kNever);
   }
+  if (forced_first_.defined() && ids.size(1) == 1) scores = only(forced_first_);
+  if (forced_last_.defined() && ids.size(1) == max_length_ - 1) scores = only(forced_last_);
   if (temperature_ != 1) scores = scores / temperature_;
   if (top_k_ != 0) scores = keep_top_k(scores);
   if (top_p_ < 1) scores = keep_top_p(scores);
@@ -106,6 +131,19 @@ at::Tensor ScoreSteps::penalise_repetition(const at::Tensor& ids, const at::Tens
   const at::Tensor penalised =
       at::where(found < 0, found * repetition_penalty_, found / repetition_penalty_);
   return at::scatter(with_spare, 1, seen, penalised).narrow(1, 0, words);
+}
+
+at::Tensor ScoreSteps::without_repeated(const at::Tensor& ids, const at::Tensor& scores) const {
+  const std::int64_t words = scores.size(1);
+  const at::Tensor windows = ids.unfold(1, ngram_, 1);  // {rows, windows, n}
+  const at::Tensor last = ids.narrow(1, ids.size(1) + 1 - ngram_, ngram_ - 1).unsqueeze(1);
+  const at::Tensor is_same = windows.narrow(2, 0, ngram_ - 1).eq(last).all(-1);
+  // Windows that differ use a spare column, which is removed at the end.
+  const at::Tensor completes =
+      at::where(is_same, windows.select(2, ngram_ - 1).clamp_max(words), words);
+  const at::Tensor banned = at::zeros({scores.size(0), words + 1}, ids.options().dtype(at::kBool))
+                                .scatter(1, completes, true);
+  return scores.masked_fill(banned.narrow(1, 0, words), kNever);
 }
 
 at::Tensor ScoreSteps::keep_top_k(const at::Tensor& scores) const {

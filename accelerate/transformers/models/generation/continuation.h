@@ -48,8 +48,9 @@ class Stopping {
 
 // Changes the scores of the next token before a token is chosen.
 
-/// The steps that a configuration asks for, in Transformers' order: repetition penalty, least
-/// lengths and, if tokens are drawn, temperature, top-k and top-p. Source: `logits_process.py` of
+/// The steps that a configuration asks for, in Transformers' order: repetition penalty, n-grams that
+/// may not come twice, least lengths, forced tokens and, if tokens are drawn, temperature, top-k and
+/// top-p. Source: `logits_process.py` of
 /// Transformers.
 class ScoreSteps {
  public:
@@ -63,19 +64,21 @@ class ScoreSteps {
  private:
   [[nodiscard]] at::Tensor penalise_repetition(const at::Tensor& ids,
                                                const at::Tensor& scores) const;
+  [[nodiscard]] at::Tensor without_repeated(const at::Tensor& ids, const at::Tensor& scores) const;
   [[nodiscard]] at::Tensor keep_top_k(const at::Tensor& scores) const;
   [[nodiscard]] at::Tensor keep_top_p(const at::Tensor& scores) const;
 
-  at::Tensor first_tokens_, end_tokens_;
+  at::Tensor first_tokens_, end_tokens_, forced_first_, forced_last_;
   double repetition_penalty_, temperature_ = 1, top_p_ = 1;
-  std::int64_t least_length_, top_k_ = 0, least_kept_ = 1;
+  std::int64_t least_length_, max_length_, ngram_, top_k_ = 0, least_kept_ = 1;
 };
 
 /// A decoder, and the state that it needs to continue its rows.
 class Continuation {
  public:
-  /// mask: int64 {rows, tokens}, 0 at padding; undefined without any.
-  Continuation(CausalLM& model, at::Tensor mask, bool uses_cache);
+  /// mask: int64 {rows, tokens}, 0 at padding; undefined without any. encoder_outputs: {rows, tokens,
+  /// H} of an encoder-decoder model, whose text the mask then describes; else undefined.
+  Continuation(TextModel& model, at::Tensor mask, bool uses_cache, at::Tensor encoder_outputs = {});
 
   /// Returns the scores, fp32 {rows, words}, of the token that follows `ids`, {rows, tokens}. With
   /// a cache, a call computes only the tokens that are new since the call before.
@@ -84,8 +87,12 @@ class Continuation {
   void select_rows(const at::Tensor& rows);
 
  private:
-  CausalLM& model_;
+  [[nodiscard]] TextInputs inputs_of(const at::Tensor& ids, std::int64_t past);
+
+  TextModel& model_;
   at::Tensor mask_, positions_;  // {rows, tokens} both; undefined without padding.
+  at::Tensor encoder_outputs_;
+  std::optional<std::int64_t> longest_short_;  // As DecoderModel says.
   std::shared_ptr<KeyValueCache> cache_;
 };
 

@@ -1,6 +1,8 @@
 // PreTrainedModel::generate().
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isin.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
@@ -21,6 +23,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/transformers/models/architectures/heads.h"
+#include "accelerate/transformers/models/architectures/seq2seq.h"
 #include "accelerate/transformers/models/generation/continuation.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 
@@ -38,6 +41,7 @@ const GenerationConfig kDefaults{.max_length = 20,
                                  .top_k = 50,
                                  .top_p = 1.0,
                                  .repetition_penalty = 1.0,
+                                 .no_repeat_ngram_size = 0,
                                  .length_penalty = 1.0,
                                  .early_stopping = false,
                                  .use_cache = true};
@@ -66,6 +70,7 @@ void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOp
   if (config.min_new_tokens) check_least("min_new_tokens", *config.min_new_tokens, 0);
   check_least("num_beams", *config.num_beams, 1);
   check_least("num_return_sequences", *config.num_return_sequences, 1);
+  check_least("no_repeat_ngram_size", *config.no_repeat_ngram_size, 0);
   check_least("top_k", *config.top_k, 0);
   check_positive("temperature", *config.temperature);
   check_positive("repetition_penalty", *config.repetition_penalty);
@@ -86,11 +91,8 @@ void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOp
         "stream_tokens and stream_text");
 }
 
-// Takes each field from `given`, else from the model, else from the defaults. `prompt` is the
-// number of tokens of the prompt.
-GenerationConfig completed(const GenerationConfig& given, const GenerationConfig& of_model,
-                           std::int64_t prompt, std::int64_t positions) {
-  GenerationConfig config = given.or_else(of_model);
+// Takes max_length and the rest from the defaults. `prompt` is the number of tokens of the prompt.
+GenerationConfig completed(GenerationConfig config, std::int64_t prompt, std::int64_t positions) {
   const bool has_max_length = config.max_length.has_value();
   config = config.or_else(kDefaults);
   if (config.eos_token_id && !config.eos_token_id->empty() && !config.pad_token_id)
@@ -109,18 +111,19 @@ bool is_one_of(std::int64_t token, const std::optional<std::vector<std::int64_t>
 }
 
 // Returns the mask, int64 {rows, tokens}, 0 at padding; undefined if there is no padding.
-at::Tensor mask_of(const Inputs& inputs, const GenerationConfig& config) {
+at::Tensor mask_of(const Inputs& inputs, const GenerationConfig& config, bool has_encoder) {
   const at::Tensor& ids = inputs["input_ids"];
   at::Tensor mask;
   if (inputs.contains("attention_mask")) {
     mask = inputs["attention_mask"].to(at::kLong);
     if (mask.sizes() != ids.sizes())
       throw UsageError("attention_mask has another shape than input_ids");
-  } else if (config.pad_token_id && !is_one_of(*config.pad_token_id, config.eos_token_id)) {
+  } else if (!has_encoder && config.pad_token_id &&
+             !is_one_of(*config.pad_token_id, config.eos_token_id)) {
     mask = ids.ne(*config.pad_token_id).to(at::kLong);
   }
   if (!mask.defined() || mask.ne(0).all().item<bool>()) return {};
-  if (mask.select(1, mask.size(1) - 1).eq(0).any().item<bool>()) {
+  if (!has_encoder && mask.select(1, mask.size(1) - 1).eq(0).any().item<bool>()) {
     get_logger("models").warning(
         "the prompts of generate() are padded on the right, so new tokens follow the padding; set "
         "the tokenizer's padding_side to left");
@@ -128,11 +131,13 @@ at::Tensor mask_of(const Inputs& inputs, const GenerationConfig& config) {
   return mask;
 }
 
-const Inputs& checked(const Inputs& inputs) {
+const Inputs& checked(const Inputs& inputs, bool has_encoder) {
   for (const auto& [name, tensor] : inputs) {
-    if (name != "input_ids" && name != "attention_mask")
-      throw UsageError("generate() was given '" + name +
-                       "'; it takes input_ids and attention_mask");
+    if (name == "input_ids" || name == "attention_mask") continue;
+    if (has_encoder && name == "decoder_input_ids") continue;
+    throw UsageError(
+        "generate() was given '" + name + "'; it takes input_ids" +
+        (has_encoder ? ", attention_mask and decoder_input_ids" : " and attention_mask"));
   }
   if (!inputs.contains("input_ids")) throw UsageError("generate() was given no input_ids");
   const at::Tensor& ids = inputs["input_ids"];
@@ -142,11 +147,40 @@ const Inputs& checked(const Inputs& inputs) {
   return inputs;
 }
 
-detail::CausalLM& decoder_of(PreTrainedModel& model) {
-  if (auto* decoder = dynamic_cast<detail::CausalLM*>(&model)) return *decoder;
+// What continues the rows: a decoder, or the decoder of an encoder-decoder model.
+struct Writer {
+  TextModel& model;
+  detail::Seq2SeqModel* sides;  // Null for a decoder.
+  std::int64_t max_positions;
+};
+
+Writer writer_of(PreTrainedModel& model) {
+  if (auto* decoder = dynamic_cast<detail::CausalLM*>(&model))
+    return {*decoder, nullptr, decoder->max_positions()};
+  if (auto* both = dynamic_cast<detail::Seq2SeqLM*>(&model))
+    return {dynamic_cast<TextModel&>(model), &both->sides(), both->sides().max_positions()};
+  const bool has_encoder = dynamic_cast<detail::Seq2SeqModel*>(&model) != nullptr;
   throw UsageError(model.name() +
-                   " does not generate: it has no head for the next token. "
-                   "AutoModelForCausalLM opens the same weights with one");
+                   " does not generate: it has no head for the next token. AutoModelFor" +
+                   (has_encoder ? "Seq2SeqLM" : "CausalLM") + " opens the same weights with one");
+}
+
+// Returns the tokens that rows begin with, int64 {rows, tokens}.
+at::Tensor prompt_of(const Inputs& inputs, const Writer& writer, const GenerationConfig& config) {
+  const at::Tensor ids = inputs["input_ids"].to(at::kLong);
+  if (writer.sides == nullptr) return ids;
+  const auto start =
+      config.decoder_start_token_id ? config.decoder_start_token_id : config.bos_token_id;
+  if (!start)
+    throw UsageError(
+        "the decoder's first token is not known: set decoder_start_token_id or bos_token_id");
+  const at::Tensor first = at::full({ids.size(0), 1}, *start, ids.options());
+  if (!inputs.contains("decoder_input_ids")) return first;
+  const at::Tensor given = inputs["decoder_input_ids"].to(at::kLong);
+  if (given.dim() != 2 || given.numel() == 0 || given.size(0) != ids.size(0))
+    throw UsageError("decoder_input_ids have another number of rows than input_ids, or no tokens");
+  const bool begins = given.narrow(1, 0, 1).eq(first).any().item<bool>();
+  return begins ? given : at::cat({first, given}, 1);
 }
 
 // CJK unified ideographs, with their extensions and the compatibility forms.
@@ -237,11 +271,15 @@ detail::OnTokens stream_of(const GenerateOptions& options, std::int64_t rows,
 
 at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfig& given,
                                      const GenerateOptions& options) {
-  auto& model = decoder_of(*this);
-  at::Tensor ids = checked(inputs)["input_ids"].to(at::kLong);
+  const Writer writer = writer_of(*this);
+  const bool has_encoder = writer.sides != nullptr;
+  (void)checked(inputs, has_encoder);
+  auto wanted = given.or_else(GenerationConfig::of(generation_config_.value_or(config_)));
+  if (has_encoder && !generation_config_)
+    wanted = wanted.or_else(writer.sides->generation_defaults());
+  at::Tensor ids = prompt_of(inputs, writer, wanted);
   const std::int64_t prompt = ids.size(1);
-  const auto config = completed(given, GenerationConfig::of(generation_config_.value_or(config_)),
-                                prompt, model.max_positions());
+  const auto config = completed(wanted, prompt, writer.max_positions);
   check(config, prompt, options);
   const std::int64_t times = std::max(*config.num_beams, *config.num_return_sequences);
   std::optional<TextStream> text;
@@ -251,8 +289,11 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
   {
     const c10::InferenceMode no_gradients;
     const compat::MatrixProducts products;
-    at::Tensor mask = mask_of(inputs, config);
-    Continuation continuation(model, mask, *config.use_cache);
+    at::Tensor mask = mask_of(inputs, config, has_encoder), encoder_outputs;
+    if (has_encoder)
+      encoder_outputs =
+          writer.sides->encode({.input_ids = inputs["input_ids"], .attention_mask = mask});
+    Continuation continuation(writer.model, mask, *config.use_cache, encoder_outputs);
     at::Tensor scores = continuation.next_scores(ids);
     if (times > 1) {  // The prompt is the same: it is computed once.
       const at::Tensor rows = at::arange(ids.size(0), ids.options()).repeat_interleave(times);
@@ -261,7 +302,8 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
       scores = scores.index_select(0, rows);
       if (mask.defined()) mask = mask.index_select(0, rows);
     }
-    const at::Tensor first = mask.defined() ? at::argmax(mask.ne(0).to(at::kInt), 1) : at::Tensor();
+    const bool is_padded = mask.defined() && !has_encoder;  // The prompt.
+    const at::Tensor first = is_padded ? at::argmax(mask.ne(0).to(at::kInt), 1) : at::Tensor();
     const detail::Search search{config, detail::ScoreSteps(config, prompt, first),
                                 detail::Stopping(config, options.tokenizer)};
     found = *config.num_beams > 1 ? beam_search(continuation, ids, scores, search)

@@ -7,6 +7,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -104,7 +105,10 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
   if (is_step_by_step(spec)) return attend_eagerly(query, key, value, mask, is_causal, spec);
-  const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
+  const bool is_bias = mask.defined() && mask.scalar_type() != at::kBool;
+  const auto given = is_bias          ? mask.to(query.scalar_type())
+                     : mask.defined() ? std::optional(mask)
+                                      : std::nullopt;
   const std::int64_t times = query.size(1) / key.size(1);
   // As in Transformers: LibTorch shares key heads if there is no mask, and a single query needs no
   // causal mask.
@@ -158,7 +162,7 @@ at::Tensor as_rows(const at::Tensor& tokens, std::int64_t count) {
 
 // The corner of a packed batch's mask that a sequence uses.
 at::Tensor corner_of(const at::Tensor& mask, std::int64_t length) {
-  return mask.defined() ? mask.narrow(0, 0, length).narrow(1, 0, length) : mask;
+  return mask.defined() ? mask.narrow(-2, 0, length).narrow(-1, 0, length) : mask;
 }
 
 // query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}. Returns {tokens, heads · dim}.
@@ -318,6 +322,15 @@ AttentionMask local_mask(const Tokens& tokens, std::int64_t reach, c10::Device d
   return {.values = mask.defined() ? mask.logical_and(seen) : seen};
 }
 
+AttentionMask with_bias(const AttentionMask& mask, const at::Tensor& bias) {
+  const std::int64_t queries = bias.size(-2), keys = bias.size(-1);
+  at::Tensor seen = mask.values;
+  if (mask.is_causal && queries > 1) seen = visible(queries, keys - queries, {}, bias.device());
+  if (!seen.defined()) return {.values = bias};
+  if (seen.scalar_type() != at::kBool) return {.values = bias + seen};
+  return {.values = at::where(seen, bias, lowest_of(bias.scalar_type()))};
+}
+
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const Tokens& tokens, const AttentionSpec& spec) {
   if (tokens.is_packed()) {
@@ -346,6 +359,83 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
     return attend_padded(query, keys, values, spec);
   return attend_padded(query.to(at::kFloat), keys.to(at::kFloat), values.to(at::kFloat), spec)
       .to(query.scalar_type());
+}
+
+namespace {
+
+// Returns how many tokens each row has.
+std::vector<std::int64_t> lengths_of_rows(const Tokens& tokens) {
+  if (tokens.is_packed()) return tokens.lengths();
+  return std::vector<std::int64_t>(static_cast<std::size_t>(tokens.rows()), tokens.length());
+}
+
+// Each row of `query` by itself. Tensors: {tokens, heads, dim}. Returns {tokens, heads · dim}.
+at::Tensor cross_by_rows(const at::Tensor& query, const Tokens& tokens, const ReadText& read,
+                         const AttentionSpec& spec) {
+  const auto asking = lengths_of_rows(tokens), offering = lengths_of_rows(read.tokens);
+  const auto queries = query.split_with_sizes(asking), keys = read.key.split_with_sizes(offering),
+             values = read.value.split_with_sizes(offering);
+  std::vector<at::Tensor> attended;
+  for (std::size_t row = 0; row < queries.size(); ++row)
+    attended.push_back(attend(as_rows(queries[row], 1), as_rows(keys[row], 1),
+                              as_rows(values[row], 1), {},
+                              /*is_causal=*/false, spec)
+                           .squeeze(0)
+                           .transpose(0, 1));
+  return at::cat(attended).flatten(1);
+}
+
+// Where the queries and keys of each row lie.
+std::vector<SequencePlace> places_of_rows(const Tokens& tokens, const Tokens& read) {
+  const auto asking = lengths_of_rows(tokens), offering = lengths_of_rows(read);
+  std::vector<SequencePlace> places;
+  Size query = 0, key = 0;
+  for (std::size_t row = 0; row < asking.size(); ++row) {
+    const auto queries = static_cast<Size>(asking[row]), keys = static_cast<Size>(offering[row]);
+    places.push_back({query, queries, key, keys});
+    query += queries;
+    key += keys;
+  }
+  return places;
+}
+
+// On a GPU, where both sides are packed.
+std::optional<at::Tensor> cross_on_gpu(const at::Tensor& query, const Tokens& tokens,
+                                       const ReadText& read, const AttentionSpec& spec) {
+  if (query.is_cpu() || spec.kind == AttentionKind::eager || !tokens.is_packed() ||
+      !read.tokens.is_packed())
+    return std::nullopt;
+  const auto attended =
+      compat::varlen_attention(query, read.key, read.value, tokens.bounds(), read.tokens.bounds(),
+                               {.dropout = spec.dropout, .is_causal = false, .scale = spec.scale});
+  return attended ? std::optional(attended->flatten(1)) : std::nullopt;
+}
+
+}  // namespace
+
+at::Tensor cross_attention(const at::Tensor& query, const Tokens& tokens, const ReadText& read,
+                           const AttentionSpec& spec) {
+  const bool are_padded = !tokens.is_packed() && !read.tokens.is_packed();
+  const auto padded = [&] {
+    AttentionSpec masked = spec;
+    masked.mask = {.values = read.tokens.mask()};
+    return tokens.take(attend_padded(tokens.restore(query), read.key.transpose(1, 2),
+                                     read.value.transpose(1, 2), masked));
+  };
+  if (read.tokens.mask().defined() || spec.cache != nullptr) return padded();
+  const auto flat = [](const at::Tensor& all, const Tokens& of) {
+    return of.is_packed() ? all : all.flatten(0, 1);
+  };
+  const at::Tensor queries = flat(query, tokens);
+  const ReadText flat_read{flat(read.key, read.tokens), flat(read.value, read.tokens), read.tokens};
+  auto attended = cross_on_gpu(queries, tokens, flat_read, spec);
+  if (!attended && query.is_cpu()) {
+    attended = attend_on_cpu(queries, flat_read.key, flat_read.value,
+                             places_of_rows(tokens, read.tokens), spec);
+  }
+  if (!attended && are_padded) return padded();
+  if (!attended) attended = cross_by_rows(queries, tokens, flat_read, spec);
+  return tokens.is_packed() ? *attended : attended->unflatten(0, {tokens.rows(), tokens.length()});
 }
 
 }  // namespace accelerate::detail

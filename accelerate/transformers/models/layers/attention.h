@@ -24,8 +24,8 @@ enum class AttentionKind { sdpa, eager };
 /// Which keys a query sees.
 struct AttentionMask {
   /// Booleans, true where a query may look, or numbers that are added to scores. For padded tokens:
-  /// {rows or 1, 1, queries or 1, keys}. For packed tokens: {longest, longest}; each sequence uses
-  /// its upper left corner. Undefined: all keys, or as `is_causal` says.
+  /// {rows or 1, 1 or heads, queries or 1, keys}. For packed tokens: {…, longest, longest}; each
+  /// sequence uses its upper left corner. Undefined: all keys, or as `is_causal` says.
   at::Tensor values = {};
   /// A query sees its own place and the places before it. Only without `values`, and for as many
   /// queries as keys, or for a single query, which then sees all keys.
@@ -42,6 +42,10 @@ struct AttentionMask {
 /// mask of `tokens` allows. Source: `masking_utils.py` of Transformers.
 [[nodiscard]] AttentionMask local_mask(const Tokens& tokens, std::int64_t reach,
                                        c10::Device device);
+
+/// Returns `mask` with numbers that are added to scores as well. bias: {1, heads, queries, keys}; for
+/// packed tokens {1, heads, longest, longest}. Has derivatives of `bias`.
+[[nodiscard]] AttentionMask with_bias(const AttentionMask& mask, const at::Tensor& bias);
 
 struct AttentionSpec {
   AttentionKind kind = AttentionKind::sdpa;
@@ -73,5 +77,17 @@ struct AttentionSpec {
 [[nodiscard]] at::Tensor attention(const at::Tensor& query, const at::Tensor& key,
                                    const at::Tensor& value, const Tokens& tokens,
                                    const AttentionSpec& spec);
+
+/// What the tokens of another text offer to queries, in the layout of `tokens`.
+struct ReadText {
+  at::Tensor key, value;  ///< {…, key heads, dim}
+  const Tokens& tokens;
+};
+
+/// As attention(), where each row of `tokens` sees all that the row of `read` offers. Both may have
+/// another layout. Each row is one sequence. spec: without a mask. With spec.cache, `read` is padded,
+/// and the cache is not changed.
+[[nodiscard]] at::Tensor cross_attention(const at::Tensor& query, const Tokens& tokens,
+                                         const ReadText& read, const AttentionSpec& spec);
 
 }  // namespace accelerate::detail

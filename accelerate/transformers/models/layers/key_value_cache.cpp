@@ -5,6 +5,7 @@
 #include <ATen/ops/index_select.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,22 @@ std::pair<at::Tensor, at::Tensor> KeyValueCache::append(std::size_t layer, const
   return {kept.keys.narrow(2, 0, all), kept.values.narrow(2, 0, all)};
 }
 
+std::optional<std::pair<at::Tensor, at::Tensor>> KeyValueCache::read(std::size_t layer) const {
+  if (layer >= read_.size() || !read_[layer].first.defined()) return std::nullopt;
+  return read_[layer];
+}
+
+void KeyValueCache::keep_read(std::size_t layer, const at::Tensor& keys, const at::Tensor& values) {
+  if (read_.size() <= layer) read_.resize(layer + 1);
+  read_[layer] = {keys.detach().contiguous(), values.detach().contiguous()};
+  read_rows_.resize(static_cast<std::size_t>(keys.size(0)));
+  std::iota(read_rows_.begin(), read_rows_.end(), 0);
+}
+
+std::int64_t KeyValueCache::read_length() const {
+  return read_.empty() ? 0 : read_.front().first.size(2);
+}
+
 void KeyValueCache::select_rows(const at::Tensor& rows) {
   const at::NoGradGuard no_grad;
   const auto selected = [&](const at::Tensor& store, std::int64_t used) {
@@ -63,9 +80,22 @@ void KeyValueCache::select_rows(const at::Tensor& rows) {
     layer.keys = selected(layer.keys, layer.length);
     layer.values = selected(layer.values, layer.length);
   }
-  if (positions_.empty()) return;
   const at::Tensor chosen = rows.to(at::kCPU, at::kLong).contiguous();
   const auto* row = chosen.const_data_ptr<std::int64_t>();
+  if (!read_.empty()) {
+    // The beams of a row read the same text: there is nothing to copy while they change places.
+    std::vector<std::int64_t> read_rows;
+    for (std::int64_t i = 0; i < chosen.numel(); ++i)
+      read_rows.push_back(read_rows_.at(static_cast<std::size_t>(row[i])));
+    if (read_rows != read_rows_) {
+      for (auto& [keys, values] : read_) {
+        keys = keys.index_select(0, rows.to(keys.device()));
+        values = values.index_select(0, rows.to(values.device()));
+      }
+      read_rows_ = std::move(read_rows);
+    }
+  }
+  if (positions_.empty()) return;
   std::vector<std::vector<std::int64_t>> kept;
   for (std::int64_t i = 0; i < chosen.numel(); ++i)
     kept.push_back(positions_.at(static_cast<std::size_t>(row[i])));

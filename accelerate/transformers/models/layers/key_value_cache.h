@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,12 @@ class KeyValueCache {
   /// for another number of rows than before.
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> append(std::size_t layer, const at::Tensor& keys,
                                                          const at::Tensor& values);
+  /// The keys and values that `layer` reads of an encoder's tokens; nullopt if there are none yet.
+  [[nodiscard]] std::optional<std::pair<at::Tensor, at::Tensor>> read(std::size_t layer) const;
+  /// Keeps them: {rows, key heads, tokens, dim}, each once.
+  void keep_read(std::size_t layer, const at::Tensor& keys, const at::Tensor& values);
+  /// The number of the encoder's tokens; 0 if no layer reads any.
+  [[nodiscard]] std::int64_t read_length() const;
   /// Makes row i a copy of row `rows[i]`, as a beam search needs it. rows: int64 {new rows}.
   void select_rows(const at::Tensor& rows);
   /// Forgets the tokens after the first `length`.
@@ -40,6 +47,8 @@ class KeyValueCache {
   };
 
   std::vector<Layer> layers_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> read_;
+  std::vector<std::int64_t> read_rows_;  // Which of the first rows each row of read_ is.
   std::vector<std::vector<std::int64_t>> positions_;
   std::int64_t length_ = 0;
 };

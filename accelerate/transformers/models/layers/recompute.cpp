@@ -18,7 +18,7 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Layer = std::function<at::Tensor(const at::Tensor&)>;
+using Layer = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
 // The states of the generators from which a layer on a device may draw.
 class RandomState {
@@ -60,7 +60,7 @@ class RandomScope {
   RandomState now_;
 };
 
-// What a call of the layer depends on besides its input.
+// What a call of the layer depends on besides its inputs.
 struct Call : torch::CustomClassHolder {
   Layer layer;
   std::vector<at::Tensor> parameters;
@@ -80,20 +80,20 @@ struct Call : torch::CustomClassHolder {
 
   // Runs without autocast's cache of converted weights: a weight that was converted without
   // gradients would be used by calls that need its gradient.
-  [[nodiscard]] at::Tensor run(const at::Tensor& hidden) const {
+  [[nodiscard]] at::Tensor run(const std::vector<at::Tensor>& inputs) const {
     const AutocastScope autocast(device.type(), autocast_type,
                                  {.enabled = is_autocast, .cache_enabled = false});
-    return layer(hidden);
+    return layer(inputs);
   }
 };
 
 struct Recompute : torch::autograd::Function<Recompute> {
   static at::Tensor forward(AutogradContext* context, const c10::intrusive_ptr<Call>& call,
-                            const at::Tensor& hidden, at::TensorList) {
-    context->save_for_backward({hidden});
+                            at::TensorList inputs, at::TensorList) {
+    context->save_for_backward(inputs.vec());
     context->saved_data["call"] = at::IValue::make_capsule(call);
     const at::NoGradGuard no_grad;
-    return call->run(hidden);
+    return call->run(inputs.vec());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -104,13 +104,13 @@ struct Recompute : torch::autograd::Function<Recompute> {
     const auto call =
         c10::static_intrusive_pointer_cast<Call>(context->saved_data["call"].toCapsule());
     const compat::MatrixProducts products(call->wants_products);
-    const at::Tensor hidden = context->get_saved_variables().front();
-    const at::Tensor input = hidden.detach().requires_grad_(hidden.requires_grad());
-    variable_list candidates{input}, wanted;
+    variable_list inputs = context->get_saved_variables();
+    for (at::Tensor& each : inputs) each = each.detach().requires_grad_(each.requires_grad());
+    variable_list candidates = inputs, wanted;
     candidates.insert(candidates.end(), call->parameters.begin(), call->parameters.end());
     for (const at::Tensor& each : candidates)
       if (each.requires_grad()) wanted.push_back(each);
-    const auto found = torch::autograd::grad({again(*call, input)}, wanted, {gradients.front()},
+    const auto found = torch::autograd::grad({again(*call, inputs)}, wanted, {gradients.front()},
                                              /*retain_graph=*/std::nullopt,
                                              /*create_graph=*/false, /*allow_unused=*/true);
     variable_list all(1);  // The call itself has no gradient.
@@ -121,20 +121,20 @@ struct Recompute : torch::autograd::Function<Recompute> {
   }
 
  private:
-  static at::Tensor again(const Call& call, const at::Tensor& input) {
+  static at::Tensor again(const Call& call, const variable_list& inputs) {
     const RandomScope scope(call.random, call.device);
     const at::AutoGradMode with_gradients(true);
-    return call.run(input);
+    return call.run(inputs);
   }
 };
 
 }  // namespace
 
-at::Tensor recomputed(const Layer& layer, const at::Tensor& hidden,
+at::Tensor recomputed(const Layer& layer, const std::vector<at::Tensor>& inputs,
                       const std::vector<at::Tensor>& parameters) {
-  if (!at::GradMode::is_enabled()) return layer(hidden);
-  return Recompute::apply(c10::make_intrusive<Call>(layer, parameters, hidden.device()), hidden,
-                          at::TensorList(parameters));
+  if (!at::GradMode::is_enabled()) return layer(inputs);
+  const auto call = c10::make_intrusive<Call>(layer, parameters, inputs.front().device());
+  return Recompute::apply(call, at::TensorList(inputs), at::TensorList(parameters));
 }
 
 }  // namespace accelerate::detail

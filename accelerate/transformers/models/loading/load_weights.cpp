@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::string_view kNew = ": newly initialised";
 
-at::ScalarType type_of(const std::string& wanted, const PretrainedConfig& config,
-                       const WeightReader& weights) {
+at::ScalarType type_of_weights(const std::string& wanted, const PretrainedConfig& config,
+                               const WeightReader& weights) {
   if (wanted != "auto") {
     if (const auto type = dtype_named(wanted)) return *type;
     throw UsageError("dtype is '" + wanted +
@@ -82,11 +82,12 @@ class Loader {
   Loader(PreTrainedModel& model, WeightReader weights, std::string place,
          const LoadPretrainedOptions& options)
       : model_(model), place_(std::move(place)), options_(options), weights_(std::move(weights)) {
+    model.untie_as(weights_);
     for (const auto& [name, tensor] : state_dict(view_of(model))) {
       names_.insert(name);
       parameters_.emplace(name, tensor);
     }
-    type_ = type_of(options.dtype, model.config(), weights_);
+    type_ = type_of_weights(options.dtype, model.config(), weights_);
   }
 
   void run() {
@@ -99,6 +100,10 @@ class Loader {
   }
 
  private:
+  [[nodiscard]] at::ScalarType type_of(const std::string& name) const {
+    return type_ == at::kHalf && model_.stays_in_fp32(name) ? at::kFloat : type_;
+  }
+
   void take_what_fits() {
     const Names names(model_, names_, weights_.outlines);
     check_numbers(names);
@@ -158,7 +163,8 @@ class Loader {
     for (const auto& [name, parameter] : state_dict(view_of(model_))) {
       if (filled_.contains(parameter.unsafeGetTensorImpl())) continue;
       if (!made.insert(parameter.unsafeGetTensorImpl()).second) continue;
-      compat::materialise_(parameter, at::empty(parameter.sizes(), at::TensorOptions(type_)));
+      compat::materialise_(parameter,
+                           at::empty(parameter.sizes(), at::TensorOptions(type_of(name))));
       if (!reported_.contains(name))
         report_.lines.push_back({name, "not in the files" + std::string(kNew)});
     }
@@ -170,7 +176,7 @@ class Loader {
   // The files may have a tied weight under both names, but not with different values.
   void give(const std::string& name, const at::Tensor& parameter, const at::Tensor& in_file) {
     const at::Tensor values =
-        in_file.to(in_file.is_floating_point() ? type_ : parameter.scalar_type());
+        in_file.to(in_file.is_floating_point() ? type_of(name) : parameter.scalar_type());
     const auto [filled, is_first] = filled_.emplace(parameter.unsafeGetTensorImpl(), name);
     if (is_first) return compat::materialise_(parameter, values);
     if (parameter.is_same(values) || parameter.equal(values)) return;

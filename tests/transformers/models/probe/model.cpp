@@ -5,7 +5,8 @@
 // Reads one JSON object a line and prints {} or {"error": "KIND: …"}:
 //   {"open": FOLDER, "task": TASK, "seed", "num_labels", "dtype", "attention", "drops_padding",
 //   "ignore_mismatched_sizes", "dropout", "gguf": FILE}
-//   {"call": FOLDER, "to": FOLDER, "hidden_states", "attentions", "smoothing", "shift_labels"}
+//   {"call": FOLDER, "to": FOLDER, "hidden_states", "attentions", "smoothing", "shift_labels",
+//    "trains", "recomputes"}
 //   reads the tensors of one folder as inputs, and writes outputs, the loss of smoothed labels and,
 //   if there is a loss, gradients ("grad.NAME") into the other
 //   {"plan": true}  prints the parallel plan
@@ -76,10 +77,16 @@ void call(PreTrainedModel& model, const Json& question) {
   Inputs tensors;
   for (const auto& outline : given.outlines)
     tensors.set(outline.name, given.read(outline.name).clone());
-  TextInputs inputs = TextInputs::of(tensors);
+  TextInputs inputs = TextInputs::of(tensors, model.input_names());
   inputs.output_hidden_states = question.value("hidden_states", false);
   inputs.output_attentions = question.value("attentions", false);
   model.zero_grad();
+  if (question.contains("trains")) model.train(question["trains"].get<bool>());
+  if (question.value("recomputes", false)) {
+    model.gradient_checkpointing_enable();
+  } else {
+    model.gradient_checkpointing_disable();
+  }
   const ModelOutput output = dynamic_cast<TextModel&>(model).forward(inputs);
   std::vector<NamedTensor> made;
   add(made, "loss", output.loss);
@@ -88,10 +95,17 @@ void call(PreTrainedModel& model, const Json& question) {
   add(made, "pooler_output", output.pooler_output);
   add(made, "start_logits", output.start_logits);
   add(made, "end_logits", output.end_logits);
-  for (std::size_t i = 0; i < output.hidden_states.size(); ++i)
-    add(made, "hidden_states." + std::to_string(i), output.hidden_states[i]);
-  for (std::size_t i = 0; i < output.attentions.size(); ++i)
-    add(made, "attentions." + std::to_string(i), output.attentions[i]);
+  add(made, "encoder_last_hidden_state", output.encoder_last_hidden_state);
+  const std::pair<const char*, const std::vector<at::Tensor>*> lists[] = {
+      {"hidden_states.", &output.hidden_states},
+      {"attentions.", &output.attentions},
+      {"encoder_hidden_states.", &output.encoder_hidden_states},
+      {"decoder_hidden_states.", &output.decoder_hidden_states},
+      {"encoder_attentions.", &output.encoder_attentions},
+      {"decoder_attentions.", &output.decoder_attentions},
+      {"cross_attentions.", &output.cross_attentions}};
+  for (const auto& [name, list] : lists)
+    for (std::size_t i = 0; i < list->size(); ++i) add(made, name + std::to_string(i), (*list)[i]);
   if (question.contains("smoothing")) {
     add(made, "smoothed",
         LabelSmoother{.epsilon = question["smoothing"].get<double>()}(

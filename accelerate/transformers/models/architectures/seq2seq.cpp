@@ -1,0 +1,168 @@
+#include "accelerate/transformers/models/architectures/seq2seq.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/lost_pages.h"
+#include "accelerate/transformers/models/losses.h"
+
+namespace accelerate::detail {
+namespace {
+
+void check_text(const TextInputs& inputs) {
+  if (inputs.attention_mask.defined() && inputs.attention_mask.dim() != 2)
+    throw UsageError("the attention mask of an encoder has " +
+                     std::to_string(inputs.attention_mask.dim()) +
+                     " dimensions; allowed are two, rows and tokens");
+  const at::Tensor& outputs = inputs.encoder_outputs;
+  if (outputs.defined() && outputs.dim() != 3)
+    throw UsageError("encoder_outputs have " + std::to_string(outputs.dim()) +
+                     " dimensions; allowed are three: rows, tokens, numbers of a token");
+}
+
+std::vector<at::Tensor> restored(const Computed& computed) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& states : computed.hidden_states)
+    all.push_back(computed.tokens.restore(states));
+  return all;
+}
+
+}  // namespace
+
+ModelOutput Seq2SeqModel::Sides::output() const {
+  check_for_lost_pages();  // Checks the files of mapped weights.
+  ModelOutput output;
+  output.encoder_last_hidden_state = encoder_outputs;
+  output.encoder_hidden_states = restored(encoder);
+  output.decoder_hidden_states = restored(decoder);
+  output.encoder_attentions = encoder.attentions;
+  output.decoder_attentions = decoder.attentions;
+  output.cross_attentions = cross_attentions;
+  output.past_key_values = decoder.past_key_values;
+  return output;
+}
+
+std::vector<std::string> Seq2SeqModel::input_names() const {
+  return {"input_ids",       "attention_mask", "decoder_input_ids", "decoder_attention_mask",
+          "encoder_outputs", "labels",         "num_items_in_batch"};
+}
+
+at::Tensor Seq2SeqModel::prepare_decoder_input_ids_from_labels(const at::Tensor& labels) const {
+  const auto id_of = [&](const char* key, std::optional<std::int64_t> otherwise) {
+    const auto id = config().contains(key) ? config().get<std::int64_t>(key) : otherwise;
+    if (!id) config().refuse(key, "the id of a token, as the decoder reads labels behind it");
+    return *id;
+  };
+  const GenerationConfig defaults = generation_defaults();
+  const auto start = id_of("decoder_start_token_id", defaults.decoder_start_token_id);
+  const auto padding = id_of("pad_token_id", defaults.pad_token_id);
+  const at::Tensor first = at::full({labels.size(0), 1}, start, labels.options());
+  const at::Tensor shifted = at::cat({first, labels.narrow(1, 0, labels.size(1) - 1)}, 1);
+  return shifted.masked_fill(shifted.eq(kIgnoredLabel), padding);
+}
+
+at::Tensor Seq2SeqModel::decoder_ids_of(const TextInputs& inputs) const {
+  if (!inputs.labels.defined())
+    throw UsageError(name() + " was given neither decoder_input_ids nor labels to make them of");
+  return prepare_decoder_input_ids_from_labels(inputs.labels);
+}
+
+at::Tensor Seq2SeqModel::encode(const TextInputs& inputs) {
+  check_text(inputs);
+  const Computed computed = encoder().compute(
+      {.input_ids = inputs.input_ids, .attention_mask = inputs.attention_mask}, {});
+  return computed.tokens.restore(computed.hidden);
+}
+
+// Computes the encoder's side, unless it is known.
+EncodedText Seq2SeqModel::encoded(Sides& sides, const TextInputs& inputs) {
+  KeyValueCache* cache = sides.decoder.past_key_values.get();
+  const auto tokens_of_text = [&](std::int64_t length, c10::Device device) {
+    const bool packs = drops_padding() && !inputs.output_attentions && cache == nullptr;
+    return Tokens(sides.decoder.tokens.rows(), length, inputs.attention_mask,
+                  {.packs = packs, .device = device});
+  };
+  AttentionSpec spec{.kind = attention_kind(),
+                     .weights = inputs.output_attentions ? &sides.cross_attentions : nullptr,
+                     .cache = cache};
+  if (cache != nullptr && cache->read_length() > 0)
+    return {tokens_of_text(cache->read_length(), inputs.decoder_input_ids.device()), {}, spec};
+  if (!inputs.encoder_outputs.defined()) {
+    sides.encoder = encoder().compute({.input_ids = inputs.input_ids,
+                                       .attention_mask = inputs.attention_mask,
+                                       .output_hidden_states = inputs.output_hidden_states,
+                                       .output_attentions = inputs.output_attentions},
+                                      {});
+    sides.encoder_outputs = sides.encoder.tokens.restore(sides.encoder.hidden);
+    if (cache == nullptr) return {sides.encoder.tokens, sides.encoder.hidden, spec};
+  } else {
+    sides.encoder_outputs = inputs.encoder_outputs;
+  }
+  const Tokens tokens =
+      tokens_of_text(sides.encoder_outputs.size(1), sides.encoder_outputs.device());
+  return {tokens, tokens.take(sides.encoder_outputs), spec};
+}
+
+Seq2SeqModel::Sides Seq2SeqModel::run(const TextInputs& inputs, const HeadNeeds& needs) {
+  check_text(inputs);
+  TextInputs given = inputs;
+  if (!given.decoder_input_ids.defined()) given.decoder_input_ids = decoder_ids_of(inputs);
+  if (inputs.use_cache && inputs.past_key_values == nullptr)
+    given.past_key_values = std::make_shared<KeyValueCache>();
+  const TextInputs of_decoder{.input_ids = given.decoder_input_ids,
+                              .attention_mask = given.decoder_attention_mask,
+                              .past_key_values = given.past_key_values,
+                              .output_hidden_states = given.output_hidden_states,
+                              .output_attentions = given.output_attentions};
+  const at::Tensor& text =
+      inputs.encoder_outputs.defined() ? inputs.encoder_outputs : inputs.input_ids;
+  const bool is_read = given.past_key_values != nullptr && given.past_key_values->read_length() > 0;
+  Computed decoder{.tokens = tokens_of(of_decoder, needs, SequenceRule::jumps)};
+  decoder.past_key_values = given.past_key_values;
+  if (!is_read && (!text.defined() || text.size(0) != decoder.tokens.rows()))
+    throw UsageError("the decoder has " + std::to_string(decoder.tokens.rows()) +
+                     " rows, and the encoder " +
+                     (text.defined() ? std::to_string(text.size(0)) : "no input_ids"));
+  Sides sides{.encoder = Computed{.tokens = decoder.tokens}, .decoder = std::move(decoder)};
+  const EncodedText read = encoded(sides, given);
+  decode(sides.decoder, of_decoder, read);
+  return sides;
+}
+
+ModelOutput Seq2SeqModel::output_of(const TextInputs& inputs) {
+  const Sides sides = run(inputs, {});
+  ModelOutput output = sides.output();
+  output.last_hidden_state = sides.decoder.tokens.restore(sides.decoder.hidden);
+  return output;
+}
+
+ModelOutput Seq2SeqLM::lm_output(const TextInputs& inputs,
+                                 const std::function<at::Tensor(const at::Tensor&)>& scores_of) {
+  if (inputs.labels.defined() && inputs.logits_to_keep != 0)
+    throw UsageError("a loss needs the logits of all tokens: leave out logits_to_keep");
+  const auto computed = sides().run(
+      inputs, {.all_tokens = inputs.logits_to_keep != 0, .token_labels = inputs.labels});
+  const Tokens& tokens = computed.decoder.tokens;
+  ModelOutput output = computed.output();
+  if (inputs.logits_to_keep > 0) {
+    const at::Tensor hidden = tokens.restore(computed.decoder.hidden);
+    const std::int64_t kept = std::min(inputs.logits_to_keep, hidden.size(1));
+    output.logits = scores_of(hidden.narrow(1, hidden.size(1) - kept, kept));
+    return output;
+  }
+  const at::Tensor scores = scores_of(computed.decoder.hidden);
+  if (inputs.labels.defined()) {
+    if (inputs.labels.dim() != 2 || inputs.labels.size(0) != tokens.rows() ||
+        inputs.labels.size(1) != tokens.length())
+      throw UsageError("labels have another shape than decoder_input_ids: one number a token");
+    output.loss = cross_entropy(scores.flatten(0, -2), tokens.take(inputs.labels).reshape({-1}),
+                                inputs.num_items_in_batch);
+  }
+  output.logits = tokens.restore(scores);
+  return output;
+}
+
+}  // namespace accelerate::detail

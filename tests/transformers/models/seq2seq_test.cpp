@@ -1,0 +1,236 @@
+// Encoder-decoder models: their inputs, their layouts, the cache and what configurations may say.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/transformers/models/architectures/text_model.h"
+#include "tests/support/errors.h"
+#include "tests/support/messages.h"
+#include "tests/support/support.h"
+#include "tests/transformers/models/small_models.h"
+
+namespace accelerate {
+namespace {
+
+using testing::expect_has;
+using testing::message_of;
+
+std::shared_ptr<PreTrainedModel> seq2seq_model(const PretrainedConfig& config) {
+  at::manual_seed(4);
+  auto model = AutoModelForSeq2SeqLM::from_config(config);
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model->parameters()) parameter.normal_(0, 0.3);
+  return model;
+}
+
+TextModel& text_model(PreTrainedModel& model) {
+  return dynamic_cast<TextModel&>(model);
+}
+
+class Seq2Seq : public ::testing::TestWithParam<const char*> {
+ protected:
+  static PretrainedConfig config() { return testing::small_config(GetParam()); }
+
+  const at::Tensor ids = (at::arange(18).view({3, 6}) * 5) % 27 + 3;
+  const at::Tensor mask =
+      at::tensor({1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1}).view({3, 6});
+  const at::Tensor words = (at::arange(12).view({3, 4}) * 7) % 27 + 3;
+};
+
+TEST_P(Seq2Seq, ReadsLabelsOnePlaceToTheRight) {
+  auto given = config();
+  given.set("decoder_start_token_id", std::int64_t{9});
+  const auto model = seq2seq_model(given);
+  const at::Tensor labels = at::tensor({5, 6, -100, 7, -100, -100}).view({2, 3});
+  const auto padding = given.get<std::int64_t>("pad_token_id").value();
+  const at::Tensor read = model->prepare_decoder_input_ids_from_labels(labels);
+  EXPECT_TRUE(read.equal(at::tensor({std::int64_t{9}, std::int64_t{5}, std::int64_t{6},
+                                     std::int64_t{9}, std::int64_t{7}, padding})
+                             .view({2, 3})));
+  const auto of_labels =
+      model->forward(Inputs{{"input_ids", ids.narrow(0, 0, 2)}, {"labels", labels}});
+  const auto of_ids = model->forward(
+      Inputs{{"input_ids", ids.narrow(0, 0, 2)}, {"decoder_input_ids", read}, {"labels", labels}});
+  EXPECT_TRUE(of_labels.loss.equal(of_ids.loss));
+}
+
+// With padding dropped on neither side, on both, and step by step: the same results and gradients.
+TEST_P(Seq2Seq, ComputesNoPadding) {
+  const auto model = seq2seq_model(config());
+  const Inputs inputs{
+      {"input_ids", ids},
+      {"attention_mask", mask},
+      {"decoder_attention_mask", at::tensor({1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0}).view({3, 4})},
+      {"labels", at::where(at::arange(12).view({3, 4}) % 4 < 1, words, -100)}};
+  std::vector<at::Tensor> expected;
+  for (const char* attention : {"sdpa", "eager"}) {
+    for (const bool drops : {false, true}) {
+      model->set_attention(attention);
+      model->set_drops_padding(drops);
+      model->zero_grad();
+      const auto output = model->forward(inputs);
+      output.loss.backward();
+      std::vector<at::Tensor> found{output.loss.detach(), output.logits.detach()[1]};
+      for (const auto& parameter : model->parameters())
+        if (parameter.grad().defined()) found.push_back(parameter.grad().clone());
+      if (expected.empty()) expected = found;
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_TRUE(found[i].allclose(expected[i], 1e-4, 1e-5)) << attention << drops << i;
+    }
+  }
+}
+
+TEST_P(Seq2Seq, RecomputesTheSameGradientsToTheBit) {
+  auto given = config();
+  for (const char* key : {"dropout_rate", "dropout", "attention_dropout"}) given.set(key, 0.2);
+  const auto model = seq2seq_model(given);
+  const Inputs inputs{{"input_ids", ids}, {"attention_mask", mask}, {"labels", words}};
+  std::vector<at::Tensor> expected;
+  for (const bool recomputes : {false, true}) {
+    if (recomputes) model->gradient_checkpointing_enable();
+    model->zero_grad();
+    at::manual_seed(8);
+    const auto output = model->forward(inputs);
+    output.loss.backward();
+    std::vector<at::Tensor> found{output.loss.detach()};
+    for (const auto& parameter : model->parameters())
+      if (parameter.grad().defined()) found.push_back(parameter.grad().clone());
+    if (expected.empty()) expected = found;
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
+  }
+}
+
+// The encoder runs once, and each layer reads its text once.
+TEST_P(Seq2Seq, WritesTokenByTokenBehindACache) {
+  const auto model = seq2seq_model(config());
+  model->eval();
+  const at::NoGradGuard no_grad;
+  auto& both = text_model(*model);
+  const auto whole =
+      both.forward({.input_ids = ids, .attention_mask = mask, .decoder_input_ids = words});
+  TextInputs step{.input_ids = ids, .attention_mask = mask, .use_cache = true};
+  for (std::int64_t i = 0; i < words.size(1); ++i) {
+    step.decoder_input_ids = words.narrow(1, i, 1);
+    const auto output = both.forward(step);
+    EXPECT_TRUE(output.logits.allclose(whole.logits.narrow(1, i, 1), 1e-4, 1e-5)) << i;
+    EXPECT_EQ(output.encoder_last_hidden_state.defined(), i == 0);
+    step.past_key_values = output.past_key_values;
+    step.input_ids = at::Tensor();  // No longer read.
+  }
+  const auto known = both.forward({.attention_mask = mask,
+                                   .decoder_input_ids = words,
+                                   .encoder_outputs = whole.encoder_last_hidden_state});
+  EXPECT_TRUE(known.logits.allclose(whole.logits, 1e-4, 1e-5));
+}
+
+TEST_P(Seq2Seq, GivesTheStatesOfBothSides) {
+  const auto model = seq2seq_model(config());
+  model->set_attention("eager");
+  const auto output = text_model(*model).forward({.input_ids = ids,
+                                                  .attention_mask = mask,
+                                                  .decoder_input_ids = words,
+                                                  .output_hidden_states = true,
+                                                  .output_attentions = true});
+  EXPECT_TRUE(output.hidden_states.empty() && output.attentions.empty());
+  EXPECT_EQ(output.encoder_hidden_states.size(), 3U);
+  EXPECT_EQ(output.decoder_hidden_states.size(), 3U);
+  ASSERT_EQ(output.cross_attentions.size(), 2U);
+  EXPECT_EQ(output.cross_attentions[0].sizes(), at::IntArrayRef({3, 2, 4, 6}));
+  EXPECT_EQ(output.encoder_attentions.at(1).sizes(), at::IntArrayRef({3, 2, 6, 6}));
+  EXPECT_EQ(output.decoder_attentions.at(1).sizes(), at::IntArrayRef({3, 2, 4, 4}));
+  EXPECT_TRUE(output.cross_attentions[0][1].narrow(2, 2, 4).eq(0).all().item<bool>());
+}
+
+TEST_P(Seq2Seq, RefusesWhatItDoesNotRead) {
+  const auto model = seq2seq_model(config());
+  expect_has(message_of<UsageError>([&] {
+               (void)model->forward(Inputs{{"input_ids", ids}, {"token_type_ids", ids}});
+             }),
+             "'token_type_ids'; it takes input_ids, attention_mask, decoder_input_ids");
+  expect_has(message_of<UsageError>([&] {
+               (void)model->forward(
+                   Inputs{{"input_ids", ids}, {"decoder_input_ids", words.narrow(0, 0, 2)}});
+             }),
+             "the decoder has 2 rows, and the encoder 3");
+  expect_has(message_of<UsageError>([&] {
+               (void)model->forward(
+                   Inputs{{"input_ids", ids}, {"decoder_input_ids", words}, {"labels", ids}});
+             }),
+             "labels have another shape");
+  expect_has(message_of<UsageError>(
+                 [&] { (void)model->generate(Inputs{{"input_ids", ids}, {"labels", ids}}); }),
+             "it takes input_ids, attention_mask and decoder_input_ids");
+  const auto bare = AutoModel::from_config(config());
+  expect_has(message_of<UsageError>([&] { (void)bare->generate(Inputs{{"input_ids", ids}}); }),
+             "AutoModelForSeq2SeqLM opens the same weights");
+  const auto bert = AutoModel::from_config(testing::small_bert_config());
+  expect_has(message_of<UsageError>([&] {
+               (void)bert->forward(Inputs{{"input_ids", ids}, {"decoder_input_ids", words}});
+             }),
+             "'decoder_input_ids'; it takes input_ids, attention_mask, token_type_ids");
+  (void)message_of<UsageError>([&] { (void)bert->prepare_decoder_input_ids_from_labels(ids); });
+}
+
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, Seq2Seq, ::testing::Values("t5", "bart"),
+                         [](const auto& info) { return testing::name_of(info.param); });
+
+// T5 v1.1 has an output layer of its own, which no key of its configuration says.
+TEST(T5, KeepsAnOutputLayerOfItsOwn) {
+  auto config = testing::small_config("t5");
+  config.set("tie_word_embeddings", false);
+  const auto names_of = [](const PreTrainedModel& model) {
+    std::set<const void*> tensors;
+    for (const auto& item : model.named_parameters())
+      tensors.insert(item.value().unsafeGetTensorImpl());
+    return tensors.size();
+  };
+  const testing::TemporaryFolder tied, untied;
+  const auto model = AutoModelForSeq2SeqLM::from_config(config);
+  model->save_pretrained(tied.path());
+  const auto again = AutoModelForSeq2SeqLM::from_pretrained(tied.path().string());
+  EXPECT_EQ(names_of(*again), names_of(*model));
+  auto state = std::vector<NamedTensor>{};
+  for (const auto& item : model->named_parameters())
+    if (!item.key().ends_with("embed_tokens.weight"))
+      state.push_back({item.key(), item.key() == "lm_head.weight" ? item.value().detach() * 2
+                                                                  : item.value().detach()});
+  model->save_pretrained(untied.path(), {.state_dict = state});
+  const auto own = AutoModelForSeq2SeqLM::from_pretrained(untied.path().string());
+  EXPECT_EQ(names_of(*own), names_of(*model) + 1);
+  EXPECT_TRUE(own->output_embeddings()->weight.equal(own->input_embeddings()->weight * 2));
+  own->resize_token_embeddings(40);
+  EXPECT_EQ(own->output_embeddings()->weight.size(0), 40);
+  EXPECT_FALSE(own->output_embeddings()->weight.is_same(own->input_embeddings()->weight));
+}
+
+TEST(T5, RefusesConfigurationsThatContradictThemselves) {
+  const auto said = [](const char* key, const auto& value) {
+    auto config = testing::small_config("t5");
+    config.set(key, value);
+    return message_of<ConfigError>([&] { (void)AutoModelForSeq2SeqLM::from_config(config); });
+  };
+  using Text = std::string;
+  expect_has(said("feed_forward_proj", Text("gated-gelu-new")), "alone or behind 'gated-'");
+  expect_has(said("feed_forward_proj", Text("gated-gela")), "'feed_forward_proj'");
+  expect_has(said("relative_attention_max_distance", std::int64_t{4}),
+             "more than half of 'relative_attention_num_buckets', 8");
+  expect_has(said("scale_decoder_outputs", Text("no")), "'scale_decoder_outputs'");
+  auto config = testing::small_config("t5");
+  config.erase("decoder_start_token_id");
+  const auto model = AutoModelForSeq2SeqLM::from_config(config);
+  const at::Tensor ids = at::ones({1, 3}, at::kLong);
+  expect_has(message_of<ConfigError>(
+                 [&] { (void)model->forward(Inputs{{"input_ids", ids}, {"labels", ids}}); }),
+             "'decoder_start_token_id' is missing");
+}
+
+}  // namespace
+}  // namespace accelerate
