@@ -133,15 +133,23 @@ def bart(draw, shape):
         scale_embedding=draw.random() < 0.5, decoder_start_token_id=draw.choice([0, 2]), forced_eos_token_id=draw.choice([None, 2]))
 
 
+def longrope(draw, pairs):
+    return {"rope_type": "longrope", "short_factor": [round(draw.uniform(1, 2), 3) for _ in range(pairs)],
+            "long_factor": [round(draw.uniform(1, 6), 3) for _ in range(pairs)]} | draw.choice([{}, {"factor": 4.0}, {"attention_factor": 1.3}])
+
+
 def llama_like(make, more):
     def config(draw, shape):
         common = dict(shape.ids, hidden_size=shape.size, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
                       num_key_value_heads=draw.choice([1, 2, shape.heads]), intermediate_size=draw.choice([24, 50]),
                       hidden_act=draw.choice(["silu", "gelu"]), max_position_embeddings=POSITIONS, initializer_range=0.3, classifier_dropout=0.0)
+        own = more(draw)
         rope = draw.choice(ROPES)
+        if draw.random() < 0.15:
+            rope = longrope(draw, (own.get("head_dim") or shape.size // shape.heads) // 2) | {"original_max_position_embeddings": draw.choice([8, 16])}
         if rope:
             common["rope_parameters"] = dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))
-        return make(**(common | more(draw)))
+        return make(**(common | own))
     return config
 
 
@@ -177,11 +185,6 @@ def of_olmo2(draw):
 def of_granite(draw):
     return of_biases(draw) | {"embedding_multiplier": draw.choice([1.0, 12.0]), "residual_multiplier": draw.choice([1, 0.22]),
                              "attention_multiplier": draw.choice([1.0, 0.0625]), "logits_scaling": draw.choice([1.0, 8])}
-
-
-def longrope(draw, pairs):
-    return {"rope_type": "longrope", "short_factor": [round(draw.uniform(1, 2), 3) for _ in range(pairs)],
-            "long_factor": [round(draw.uniform(1, 6), 3) for _ in range(pairs)]} | draw.choice([{}, {"factor": 4.0}, {"attention_factor": 1.3}])
 
 
 def phi3(draw, shape):

@@ -219,6 +219,9 @@ TEST(ConfigLimits, FactorsOfLongRotaryEmbeddings) {
       }
     }
   }
+  Json short_text = good;
+  short_text["original_max_position_embeddings"] = 1;
+  expect_has(said_of(changed("llama", "rope_parameters", short_text)), "allowed is 2 or more");
   for (const char* older : {"su", "yarn"}) {
     Json rope = good;
     rope["type"] = older;

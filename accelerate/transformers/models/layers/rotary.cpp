@@ -194,6 +194,10 @@ void Rotary::read_yarn(const PretrainedConfig& values) {
 void Rotary::read_longrope(const PretrainedConfig& values) {
   factor_ = value_or(values, "factor", kFactor,
                      static_cast<double>(max_positions_) / original_positions_);
+  if (factor_ > 1 && original_positions_ < 2) {
+    throw ConfigError(values.name() + ": rope_type 'longrope' divides by the logarithm of " +
+                      "'original_max_position_embeddings', which is 1; allowed is 2 or more");
+  }
   const double usual =
       factor_ <= 1 ? 1 : std::sqrt(1 + std::log(factor_) / std::log(original_positions_));
   attention_factor_ = value_or(values, "attention_factor", kScale, usual);

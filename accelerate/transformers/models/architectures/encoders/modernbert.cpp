@@ -270,10 +270,10 @@ EncoderModel::Run ModernBertModel::run_of(const Computed& computed, const TextIn
     AttentionMask mask;
   };
   const Tokens& tokens = computed.tokens;
-  const at::Tensor positions = take_positions(positions_of(inputs), inputs, tokens);
+  const at::Tensor all = positions_of(inputs), positions = take_positions(all, inputs, tokens);
   std::map<std::string, Shared> shared;
   for (const auto& [type, rotary] : rotaries_) {
-    const auto angles = rotary.angles(positions, computed.hidden.scalar_type());
+    const auto angles = rotary.angles(positions, all, computed.hidden.scalar_type());
     shared[type] = {{angles.cos.to(at::kFloat), angles.sin.to(at::kFloat)},
                     type == kGlobal ? AttentionMask{.values = tokens.mask()}
                                     : local_mask(tokens, values_.local_attention / 2,
