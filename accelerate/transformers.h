@@ -13,3 +13,4 @@
 #include "accelerate/transformers/hub/upload.h"
 #include "accelerate/transformers/models/architectures/text_model.h"
 #include "accelerate/transformers/models/label_smoother.h"
+#include "accelerate/transformers/models/sentence_encoder.h"

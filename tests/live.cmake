@@ -155,11 +155,12 @@ if(TARGET accelerate_transformers)
     add_test(NAME models.live.minilm.${library} COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/minilm_live.py"
                                                         $<TARGET_FILE:model_probe> "${PROJECT_BINARY_DIR}/real_tokenizers")
   endforeach()
+  add_test(NAME models.live.sentences COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/sentences_live.py" $<TARGET_FILE:model_probe>)
   add_test(NAME models.live.gguf COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/gguf_live.py"
                                          $<TARGET_FILE:model_probe> --least 500)
   add_test(NAME models.live.generation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/generation_live.py"
                                                $<TARGET_FILE:model_probe> --least 500)
-  set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.generation
+  set_tests_properties(models.live.outputs models.live.files models.live.sentences models.live.gguf models.live.generation
                        PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77 ENVIRONMENT OMP_NUM_THREADS=1)
   foreach(library ${matrix_libraries})
     set_tests_properties(models.live.minilm.${library} PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77

@@ -19,6 +19,7 @@
 //   {"train": FILE, "lr", "to": FOLDER}  a step of AdamW for each batch of the file ("0.input_ids"
 //       …), and writes the losses
 //   {"state": FOLDER}  writes the parameters
+//   {"encode": FOLDER, "texts": […], "to": FOLDER}  the vectors that a SentenceEncoder gives
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
@@ -36,6 +37,7 @@
 #include "accelerate/transformers/models/architectures/text_model.h"
 #include "accelerate/transformers/models/auto_model.h"
 #include "accelerate/transformers/models/label_smoother.h"
+#include "accelerate/transformers/models/sentence_encoder.h"
 #include "tests/transformers/models/small_models.h"
 
 namespace {
@@ -187,6 +189,13 @@ void train(PreTrainedModel& model, const Json& question) {
 
 Json answer(const Json& question, std::shared_ptr<PreTrainedModel>& model) {
   if (question.contains("generate")) return generate(*model, question);
+  if (question.contains("encode")) {
+    const auto encoder = SentenceEncoder::from_pretrained(question.at("encode").get<std::string>());
+    const auto texts = question.at("texts").get<std::vector<std::string>>();
+    save_weights({{"vectors", encoder.encode(texts, question.value("batch_size", 32))}},
+                 question.at("to").get<std::string>(), kOneFile);
+    return Json::object();
+  }
   if (question.contains("plan")) return plan_of(*model);
   if (question.contains("open")) {
     model = open_model(question);
