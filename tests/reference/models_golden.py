@@ -103,6 +103,11 @@ def packed_row_of(kind, draw, jump=0):
     inputs = {"input_ids": ids, "position_ids": positions, "labels": torch.where(begins, -100, ids)}
     numbers = begins.cumsum(1)
     same = (numbers[:, :, None] == numbers[:, None, :])[:, None]
+    if "sdpa" not in ARCHITECTURES[kind].attentions:  # The mask is then added to scores.
+        same = torch.where(same, 0.0, torch.finfo(torch.float32).min)
+    if ARCHITECTURES[kind].has_windows and is_encoder:
+        place = torch.arange(sum(lengths[0]))
+        same = {"full_attention": same, "sliding_attention": same & ((place[:, None] - place[None, :]).abs() <= config.sliding_window)}
     output = model(**inputs, **({"attention_mask": same} if is_encoder and not jump else {}))
     output.loss.backward()
     return {"kind": kind, "task": "masked_lm" if is_encoder else "causal_lm", "packed": lengths, "seed": seed,

@@ -12,7 +12,7 @@ constexpr Tokens kBert{"", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
 constexpr Tokens kRoberta{"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"};
 constexpr std::string_view kEnd = "<|endoftext|>";
 
-constexpr std::array<TokenizerClass, 30> kClasses{{
+constexpr std::array<TokenizerClass, 31> kClasses{{
     {"TokenizersBackend", Recipe::none, {}},
     {"BertTokenizer", Recipe::bert, kBert, /*has_token_type_ids=*/true},
     {"DistilBertTokenizer", Recipe::bert, kBert},
@@ -55,6 +55,10 @@ constexpr std::array<TokenizerClass, 30> kClasses{{
      {"<bos>", "<eos>", "<unk>", "", "<pad>", "", "<mask>"},
      false,
      Side::left},
+    {"DebertaV2Tokenizer",
+     Recipe::none,
+     {"[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
+     /*has_token_type_ids=*/true},
 }};
 
 // Source: TOKENIZER_MAPPING_NAMES of transformers 5.23.

@@ -325,7 +325,7 @@ class Reader {
     names = config_.of_class.has_token_type_ids
                 ? std::vector<std::string>{"input_ids", "token_type_ids", "attention_mask"}
                 : std::vector<std::string>{"input_ids", "attention_mask"};
-    if (config_.of_class.recipe == Recipe::deberta) std::swap(names[1], names[2]);
+    if (config_.of_class.name.starts_with("Deberta")) std::swap(names[1], names[2]);
     const auto found = main_.values.find("model_input_names");
     if (found == main_.values.end() || found->is_null()) return;
     const bool are_names =
