@@ -61,13 +61,17 @@ class Plans : public ::testing::TestWithParam<const char*> {
   static void make_random(PreTrainedModel& model) {
     const at::NoGradGuard no_grad;
     at::manual_seed(6);
-    for (at::Tensor parameter : model.parameters()) parameter.normal_(0, 0.3);
+    // Norms behind each half of a layer shrink what an encoder hands to a decoder.
+    const double deviation = testing::has_task(GetParam(), Task::seq2seq_lm) ? 0.8 : 0.3;
+    for (at::Tensor parameter : model.parameters()) parameter.normal_(0, deviation);
   }
   static at::Tensor output_of(PreTrainedModel& model) {
     model.eval();
     const at::NoGradGuard no_grad;
-    const ModelOutput output =
-        model.forward(Inputs{{"input_ids", at::arange(12).view({2, 6}) * 7 % 29 + 1}});
+    const at::Tensor ids = at::arange(12).view({2, 6}) * 7 % 29 + 1;
+    Inputs inputs{{"input_ids", ids}};
+    if (testing::has_task(GetParam(), Task::seq2seq_lm)) inputs.set("decoder_input_ids", ids);
+    const ModelOutput output = model.forward(inputs);
     return output.logits.defined() ? output.logits : output.last_hidden_state;
   }
 };
@@ -96,8 +100,9 @@ TEST_P(Plans, APipelineHasEveryParameterOnce) {
   if (testing::has_task(GetParam(), Task::sequence_classification))
     models.push_back(AutoModelForSequenceClassification::from_config(config()));
   const bool is_masked = testing::has_task(GetParam(), Task::masked_lm);
-  models.push_back(is_masked ? AutoModelForMaskedLM::from_config(config())
-                             : AutoModelForCausalLM::from_config(config()));
+  const Task words = is_masked ? Task::masked_lm : Task::causal_lm;
+  const bool is_seq2seq = testing::has_task(GetParam(), Task::seq2seq_lm);
+  models.push_back(detail::model_from_config(is_seq2seq ? Task::seq2seq_lm : words, config()));
   for (const auto& model : models) {
     const auto groups = model->parallel_plan().pipeline;
     EXPECT_GE(groups.size(), 2U);
@@ -127,6 +132,9 @@ TEST(ParallelPlan, ScoresOfWordsAreGathered) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Plans, ::testing::ValuesIn(testing::small_kinds()),
+                         [](const auto& info) { return testing::name_of(info.param); });
+
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, Plans, ::testing::Values("t5", "bart"),
                          [](const auto& info) { return testing::name_of(info.param); });
 
 }  // namespace

@@ -131,6 +131,36 @@ TEST_P(Seq2Seq, WritesTokenByTokenBehindACache) {
   EXPECT_TRUE(known.logits.allclose(whole.logits, 1e-4, 1e-5));
 }
 
+TEST_P(Seq2Seq, WritesAsItsGenerationConfigSays) {
+  auto given = config();
+  given.set("decoder_start_token_id", std::int64_t{4});
+  const auto model = seq2seq_model(given);
+  model->eval();
+  const Inputs inputs{{"input_ids", ids}, {"attention_mask", mask}};
+  for (const std::int64_t beams : {1, 3}) {
+    const at::Tensor made = model->generate(inputs, {.max_new_tokens = 9,
+                                                     .min_new_tokens = 9,
+                                                     .num_beams = beams,
+                                                     .no_repeat_ngram_size = 1,
+                                                     .forced_bos_token_id = 7,
+                                                     .forced_eos_token_id = {{5}}});
+    ASSERT_EQ(made.sizes(), at::IntArrayRef({3, 10}));
+    EXPECT_TRUE(made.select(1, 0).eq(4).all().item<bool>());
+    EXPECT_TRUE(made.select(1, 1).eq(7).all().item<bool>());
+    EXPECT_TRUE(made.select(1, 9).eq(5).all().item<bool>());
+    for (std::int64_t row = 0; row < 3; ++row) {
+      std::set<std::int64_t> found;
+      for (std::int64_t i = 0; i < 9; ++i) found.insert(made[row][i].item<std::int64_t>());
+      EXPECT_EQ(found.size(), 9U) << "a token came twice";
+    }
+    const at::Tensor again = model->generate(Inputs{{"input_ids", ids},
+                                                    {"attention_mask", mask},
+                                                    {"decoder_input_ids", made.narrow(1, 1, 2)}},
+                                             {.max_new_tokens = 1});
+    EXPECT_TRUE(again.narrow(1, 0, 3).equal(made.narrow(1, 0, 3)));
+  }
+}
+
 TEST_P(Seq2Seq, GivesTheStatesOfBothSides) {
   const auto model = seq2seq_model(config());
   model->set_attention("eager");

@@ -226,8 +226,8 @@ std::vector<SequencePlace> places_of(const Tokens& tokens, bool first_alone) {
 std::optional<at::Tensor> attend_on_cpu(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, std::vector<SequencePlace> places,
                                         const AttentionSpec& spec) {
-  if (spec.kind == AttentionKind::eager || spec.mask.values.defined() || spec.dropout >= 1 ||
-      !can_attend_packed(query, key, value))
+  if (spec.kind == AttentionKind::eager || spec.bias_of || spec.mask.values.defined() ||
+      spec.dropout >= 1 || !can_attend_packed(query, key, value))
     return std::nullopt;
   const double dim = static_cast<double>(query.size(-1));
   return packed_attention(query, key, value,

@@ -114,9 +114,7 @@ class T5Stack final : public T5Weights<BaseTextModel> {
 };
 
 at::Tensor T5Stack::bias_of(const Tokens& tokens, c10::Device device) const {
-  const std::int64_t length =
-      tokens.is_packed() ? std::ranges::max(tokens.lengths()) : tokens.length();
-  const at::Tensor buckets = t5_buckets(values_, is_decoder_, tokens.past(), length).to(device);
+  const at::Tensor buckets = t5_buckets(values_, is_decoder_, tokens, device);
   auto table = block_->ptr<T5Block>(0)->self_attention().relative_attention_bias;
   return table(buckets).permute({2, 0, 1}).unsqueeze(0);
 }

@@ -5,6 +5,7 @@
 #include <ATen/ops/log.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "accelerate/base/error.h"
@@ -36,9 +37,12 @@ T5Config read_t5(const PretrainedConfig& config) {
   return values;
 }
 
-at::Tensor t5_buckets(const T5Config& config, bool is_decoder, std::int64_t past,
-                      std::int64_t length) {
-  const auto options = at::TensorOptions(at::kLong).device(at::kCPU);
+at::Tensor t5_buckets(const T5Config& config, bool is_decoder, const Tokens& tokens,
+                      c10::Device device) {
+  const std::int64_t past = tokens.past(), length = tokens.is_packed()
+                                                        ? std::ranges::max(tokens.lengths())
+                                                        : tokens.length();
+  const auto options = at::TensorOptions(at::kLong).device(device);
   const at::Tensor query = at::arange(past, past + length, options).unsqueeze(1);
   const at::Tensor ahead = at::arange(past + length, options).unsqueeze(0) - query;
   const std::int64_t count = config.relative_attention_num_buckets / (is_decoder ? 1 : 2);

@@ -88,11 +88,11 @@ class T5LayerNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(T5LayerNorm);
 
-/// Returns the bucket of each distance between a query and a key, int64 {length, past + length}, on the
-/// CPU: near distances have one each, and far distances share, the more the farther. The queries stand
-/// behind `past` keys.
-[[nodiscard]] at::Tensor t5_buckets(const T5Config& config, bool is_decoder, std::int64_t past,
-                                    std::int64_t length);
+/// Returns the bucket of each distance between a query and a key, int64 {queries, keys}: near distances
+/// have one each, and far distances share, the more the farther. For packed tokens: of the longest
+/// sequence.
+[[nodiscard]] at::Tensor t5_buckets(const T5Config& config, bool is_decoder, const Tokens& tokens,
+                                    c10::Device device);
 
 class T5Attention final : public torch::nn::Module {
  public:
