@@ -132,6 +132,15 @@ def make_older(root):
     return sorted(root.iterdir())
 
 
+def save_deberta_v2(folder):
+    """Its older form is not read here."""
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=special, unk_token="[UNK]", show_progress=False)
+    vocab = train(models.Unigram(), trainer, pre_tokenizers.Metaspace())["vocab"]
+    transformers.DebertaV2Tokenizer(vocab=[tuple(piece) for piece in vocab]).save_pretrained(folder)
+    return folder
+
+
 def described(token):
     return [token.content, token.special, token.lstrip, token.rstrip, token.single_word, token.normalized]
 
@@ -341,6 +350,7 @@ def main():
             today = scratch / "today" / folder.name
             transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(today)
             folders.append(today)
+        folders.append(save_deberta_v2(scratch / "today" / "deberta-v2"))
         for folder in folders + args.folder:
             probe = Probe(args.probe)
             comparison = compare(probe, folder, args, scratch)

@@ -2,15 +2,7 @@
 // have the names that they have in Transformers. Source: He et al. 2021, He et al. 2023;
 // `modeling_deberta_v2.py` of Transformers.
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/ceil.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/log_softmax.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/sign.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/nn/modules/embedding.h>
@@ -23,6 +15,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/models/architectures/heads.h"
+#include "accelerate/transformers/models/layers/distance_scores.h"
 #include "accelerate/transformers/models/layers/dropout.h"
 #include "accelerate/transformers/models/layers/norm_of_sum.h"
 #include "accelerate/transformers/models/losses.h"
@@ -92,9 +85,10 @@ struct DebertaConfig {
     visit("tie_word_embeddings", self.tie_word_embeddings);
   }
 
-  // How many distances there are on each side.
-  [[nodiscard]] std::int64_t span() const {
-    return position_buckets > 0 ? position_buckets : max_relative_positions;
+  [[nodiscard]] Distances distances() const {
+    return {.span = position_buckets > 0 ? position_buckets : max_relative_positions,
+            .farthest = max_relative_positions,
+            .shares_far_ones = position_buckets > 0};
   }
   [[nodiscard]] double dropout_of_head() const { return cls_dropout.value_or(hidden_dropout_prob); }
 };
@@ -136,7 +130,7 @@ DebertaConfig read_deberta(const PretrainedConfig& config) {
     config.refuse("embedding_size", "'hidden_size', as 'legacy' is false");
   if (values.max_relative_positions < 1)
     values.max_relative_positions = values.max_position_embeddings;
-  if (values.relative_attention && values.span() > limits::kWords.most)
+  if (values.relative_attention && values.distances().span > limits::kWords.most)
     config.refuse("max_relative_positions", in_words(limits::kWords));
   if (values.position_buckets == 1 ||
       (values.position_buckets > 0 &&
@@ -149,76 +143,6 @@ torch::nn::LayerNorm deberta_norm(const DebertaConfig& config) {
   return torch::nn::LayerNorm(
       torch::nn::LayerNormOptions({config.hidden_size}).eps(config.layer_norm_eps));
 }
-
-// --- Distances ---
-
-// Returns which distances {D} share an embedding: near ones have their own, far ones a bucket for each
-// step of a logarithm.
-at::Tensor bucket_of(const at::Tensor& distance, std::int64_t buckets, std::int64_t most) {
-  const std::int64_t middle = buckets / 2;
-  const at::Tensor is_near = (distance < middle).logical_and(distance > -middle);
-  const at::Tensor size = at::where(is_near, at::full_like(distance, middle - 1), distance.abs());
-  const at::Tensor range = at::log(
-      at::tensor(static_cast<float>(static_cast<double>(most - 1) / static_cast<double>(middle)),
-                 at::TensorOptions(at::kFloat).device(distance.device())));
-  const at::Tensor far = at::ceil(at::log(size / middle) / range * (middle - 1)) + middle;
-  return at::where(size <= middle, distance.to(at::kFloat), far * at::sign(distance)).to(at::kLong);
-}
-
-// Returns the rows of the embeddings of distances from -(longest - 1) to longest - 1, {2 · longest -
-// 1}. The distance of a query from a key is positive where the query stands behind the key.
-at::Tensor rows_of_distances(const DebertaConfig& config, std::int64_t longest,
-                             c10::Device device) {
-  at::Tensor distance =
-      at::arange(1 - longest, longest, at::TensorOptions(at::kLong).device(device));
-  if (config.position_buckets > 0)
-    distance = bucket_of(distance, config.position_buckets, config.max_relative_positions);
-  const std::int64_t span = config.span();
-  return (distance + span).clamp(0, 2 * span - 1);
-}
-
-// all: {…, R, C + R - 1}. Returns {…, R, C}, whose row r begins at column R - 1 - r of `all`.
-at::Tensor skewed(const at::Tensor& all) {
-  const std::int64_t rows = all.size(-2), columns = all.size(-1) + 1 - rows;
-  if (rows == 1) return all;
-  const std::int64_t step = all.size(-1) - 1;
-  return all.flatten(-2)
-      .narrow(-1, rows - 1, rows * step)
-      .unflatten(-1, {rows, step})
-      .narrow(-1, 0, columns);
-}
-
-// heads: {rows, heads, T, dim}; distances: {heads, dim, D}. Returns {rows, heads, T, D}, as one
-// product for each head.
-at::Tensor products(const at::Tensor& heads, const at::Tensor& distances) {
-  const at::Tensor folded = heads.transpose(0, 1).flatten(1, 2);
-  return at::matmul(folded, distances.to(heads.scalar_type()))
-      .unflatten(1, {heads.size(0), heads.size(2)})
-      .transpose(0, 1);
-}
-
-// What distances add to scores.
-struct DistanceScores {
-  std::int64_t longest;
-  double scale;
-  // {heads, dim, 2 · longest - 1}, or undefined. Keys begin with the greatest distance, queries with
-  // the least.
-  at::Tensor keys = {}, queries = {};
-
-  // query: {rows, heads, queries, dim}; key: {rows, heads, keys, dim}. Returns {rows, heads, queries,
-  // keys}.
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& query, const at::Tensor& key) const {
-    const std::int64_t asking = query.size(2), asked = key.size(2), count = asking + asked - 1;
-    at::Tensor sum;
-    if (keys.defined()) sum = skewed(products(query, keys.narrow(-1, longest - asking, count)));
-    if (queries.defined()) {
-      const at::Tensor scores =
-          skewed(products(key, queries.narrow(-1, longest - asked, count))).transpose(-1, -2);
-      sum = sum.defined() ? sum + scores : scores;
-    }
-    return sum * scale;
-  }
-};
 
 // --- The model ---
 
@@ -390,7 +314,8 @@ DebertaModel::DebertaModel(const PretrainedConfig& config)
   auto& encoder = part(*this, "encoder", "DebertaV2Encoder");
   encoder.register_module("layer", layers_);
   if (values_.relative_attention)
-    distances_ = table(encoder, "rel_embeddings", 2 * values_.span(), values_.hidden_size);
+    distances_ =
+        table(encoder, "rel_embeddings", 2 * values_.distances().span, values_.hidden_size);
   for (const std::string& word : split(values_.norm_rel_ebd, '|')) {
     if (lower(trim(word)) == "layer_norm" && norm_of_distances_.is_empty())
       norm_of_distances_ = encoder.register_module("LayerNorm", deberta_norm(values_));
@@ -449,7 +374,7 @@ EncoderModel::Run DebertaModel::run_of(const Computed& computed, const TextInput
   if (!distances_.is_empty()) {
     const std::int64_t longest =
         tokens.is_packed() ? std::ranges::max(tokens.lengths()) : tokens.length();
-    rows = rows_of_distances(values_, longest, computed.hidden.device());
+    rows = rows_of_distances(values_.distances(), longest, computed.hidden.device());
   }
   // Each layer norms the distances by itself, as with gradient checkpointing it is alone.
   return [layers = layers_, tokens, mask, rows, table = distances_, norm = norm_of_distances_](
