@@ -24,6 +24,10 @@
 
 namespace accelerate::detail {
 
+at::Tensor in_fp32(const at::Tensor& logits) {
+  return at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits;
+}
+
 // LibTorch's own check says "Target 9 is out of bounds" on a CPU, and breaks the context of a GPU.
 void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64_t ignored) {
   if (!labels.device().is_cpu() || labels.numel() == 0) return;

@@ -15,6 +15,10 @@ inline constexpr std::int64_t kIgnoredLabel = -100;
 void check_labels(const at::Tensor& logits, const at::Tensor& labels,
                   std::int64_t ignored = kIgnoredLabel);
 
+/// Returns logits of 16 bits in fp32, as most of Transformers' losses read them, and others as they
+/// are.
+[[nodiscard]] at::Tensor in_fp32(const at::Tensor& logits);
+
 /// Returns the mean cross-entropy, {}, of `logits`, {N, C}, against `labels`, int64 {N}, without
 /// ignored labels. If `num_items` is defined, returns the sum divided by it. Throws UsageError for
 /// a label that is neither a class nor ignored, and for another number of labels.

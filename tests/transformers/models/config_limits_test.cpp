@@ -93,6 +93,23 @@ TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
   }
 }
 
+TEST(ConfigLimits, EachLayerHasAType) {
+  for (const char* kind : {"llama", "gemma2", "gemma3_text", "phi3", "modernbert", "bert"}) {
+    for (const Json& types : {Json::array(), Json::array({"full_attention"})})
+      expect_has(said_of(changed(kind, "layer_types", types)),
+                 "one for each of 'num_hidden_layers'");
+  }
+}
+
+TEST(ConfigLimits, BaseOfRotationsIsANumber) {
+  for (const auto& [kind, key] : {std::pair("llama", "rope_theta"),
+                                  {"phi3", "rope_theta"},
+                                  {"gemma2", "rope_theta"},
+                                  {"gemma3_text", "rope_local_base_freq"},
+                                  {"modernbert", "global_rope_theta"}})
+    expect_refused(kind, key, nullptr);
+}
+
 TEST(ConfigLimits, WordsThatNobodyKnows) {
   for (const std::string kind : testing::small_kinds()) {
     for (const char* key : {"dtype", "torch_dtype"}) {

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -209,8 +210,110 @@ TEST_P(Seq2Seq, RefusesWhatItDoesNotRead) {
   (void)message_of<UsageError>([&] { (void)bert->prepare_decoder_input_ids_from_labels(ids); });
 }
 
+// Such a row attends to all places of its text alike in T5, and to none in BART.
+TEST_P(Seq2Seq, ReadsARowOfPaddingAlone) {
+  const auto model = seq2seq_model(config());
+  model->eval();
+  at::Tensor seen = mask.clone();
+  seen[1].zero_();
+  const Inputs inputs{{"input_ids", ids}, {"attention_mask", seen}, {"decoder_input_ids", words}};
+  const auto row_by = [&](const char* attention, bool drops) {
+    model->set_attention(attention);
+    model->set_drops_padding(drops);
+    return model->forward(inputs).logits.detach()[1];
+  };
+  const at::Tensor fused = row_by("sdpa", true), eager = row_by("eager", true);
+  EXPECT_TRUE(fused.allclose(row_by("sdpa", false), 1e-4, 1e-5));
+  EXPECT_EQ(fused.allclose(eager, 1e-4, 1e-5), std::string(GetParam()) == "t5");
+}
+
+TEST_P(Seq2Seq, NamesLabelsOfAnotherShapeOrType) {
+  const auto model = seq2seq_model(config());
+  const at::Tensor whole = at::ones({3, 4}, at::kLong);
+  for (const at::Tensor& labels :
+       {whole[0][0], whole[0], whole.narrow(1, 0, 0), whole.narrow(0, 0, 0), whole.unsqueeze(0),
+        whole.to(at::kFloat)}) {
+    const std::string found = "labels are " + c10::str(labels.sizes()) + " of type " +
+                              c10::toString(labels.scalar_type()) + "; allowed are int64";
+    expect_has(message_of<UsageError>([&] {
+                 (void)model->forward(
+                     Inputs{{"input_ids", ids}, {"decoder_input_ids", words}, {"labels", labels}});
+               }),
+               found);
+    expect_has(message_of<UsageError>(
+                   [&] { (void)model->forward(Inputs{{"input_ids", ids}, {"labels", labels}}); }),
+               found);
+    expect_has(
+        message_of<UsageError>([&] { (void)model->prepare_decoder_input_ids_from_labels(labels); }),
+        found);
+  }
+}
+
+TEST_P(Seq2Seq, NamesEncoderOutputsThatDoNotFit) {
+  const auto model = seq2seq_model(config());
+  const auto said = [&](const at::Tensor& outputs) {
+    return message_of<UsageError>([&] {
+      (void)model->forward(Inputs{{"encoder_outputs", outputs}, {"decoder_input_ids", words}});
+    });
+  };
+  expect_has(said(at::ones({3, 6, 15})), "encoder_outputs are [3, 6, 15] of type Float");
+  expect_has(said(at::ones({3, 0, 16})), "encoder_outputs are [3, 0, 16]");
+  expect_has(said(at::ones({3, 6, 16}, at::kLong)), "of type Long; allowed are floating-point");
+  expect_has(said(at::ones({3, 6, 16}, at::kDouble)),
+             "of type Double; allowed is the model's type");
+}
+
+TEST_P(Seq2Seq, NamesWhatItCannotWrite) {
+  const auto model = seq2seq_model(config());
+  const Inputs inputs{{"input_ids", ids}};
+  const auto said = [&](const Inputs& given, const GenerationConfig& wanted) {
+    return message_of<UsageError>([&] { (void)model->generate(given, wanted); });
+  };
+  expect_has(said(inputs, {.forced_bos_token_id = 30}),
+             "forced_bos_token_id is 30; allowed are 0 to 29");
+  expect_has(said(inputs, {.forced_eos_token_id = {{2, 31}}}), "forced_eos_token_id is 31");
+  expect_has(said(inputs, {.decoder_start_token_id = 32}), "decoder_start_token_id is 32");
+  expect_has(said(Inputs{{"input_ids", ids.narrow(0, 0, 0)}}, {}), "[0, 6], without rows");
+  expect_has(said(Inputs{{"input_ids", ids.narrow(1, 0, 0)}}, {}), "[3, 0], without tokens");
+}
+
 INSTANTIATE_TEST_SUITE_P(EncoderDecoders, Seq2Seq, ::testing::Values("t5", "bart"),
                          [](const auto& info) { return testing::name_of(info.param); });
+
+// It makes the decoder's tokens of them.
+TEST(Bart, NamesInputIdsOfAnotherShape) {
+  const at::Tensor ids = at::full({2, 3}, 2, at::kLong);
+  const auto config = testing::small_config("bart");
+  for (const auto& model :
+       {AutoModel::from_config(config), AutoModelForSeq2SeqLM::from_config(config),
+        AutoModelForSequenceClassification::from_config(config),
+        AutoModelForQuestionAnswering::from_config(config)}) {
+    for (const at::Tensor& given : {ids.narrow(1, 0, 0), ids.narrow(0, 0, 0), ids[0],
+                                    ids.unsqueeze(0), ids.narrow(0, 0, 0).narrow(1, 0, 0)})
+      expect_has(
+          message_of<UsageError>([&] { (void)model->forward(Inputs{{"input_ids", given}}); }),
+          "input_ids are " + c10::str(given.sizes()));
+  }
+}
+
+// Only keys of config.json are keys of generation: the defaults of the class are not.
+TEST(Bart, WritesByTheKeysOfItsConfiguration) {
+  auto config = testing::small_config("bart");
+  const Inputs inputs{{"input_ids", at::full({1, 3}, 5, at::kLong)}};
+  const GenerationConfig wanted{.max_new_tokens = 2, .forced_bos_token_id = 9};
+  expect_has(message_of<UsageError>([&] {
+               (void)AutoModelForSeq2SeqLM::from_config(config)->generate(inputs, wanted);
+             }),
+             "set decoder_start_token_id or bos_token_id");
+  config.set("bos_token_id", std::int64_t{7});
+  const auto model = seq2seq_model(config);
+  model->eval();
+  model->input_embeddings()->weight.detach()[2].zero_();  // Then 2 is not the likeliest word.
+  const at::Tensor made = model->generate(inputs, wanted);
+  EXPECT_EQ(made[0][0].item<std::int64_t>(), 7);
+  EXPECT_EQ(made[0][1].item<std::int64_t>(), 9);
+  EXPECT_NE(made[0][2].item<std::int64_t>(), 2);
+}
 
 // T5 v1.1 has an output layer of its own, which no key of its configuration says.
 TEST(T5, KeepsAnOutputLayerOfItsOwn) {
@@ -241,6 +344,21 @@ TEST(T5, KeepsAnOutputLayerOfItsOwn) {
   EXPECT_FALSE(own->output_embeddings()->weight.is_same(own->input_embeddings()->weight));
 }
 
+TEST(T5, TakesItsFeedForwardNetworkFromEitherKeys) {
+  const auto score_of = [](const char* whole, std::optional<std::string> activation,
+                           std::optional<bool> is_gated) {
+    auto config = testing::small_config("t5");
+    config.set("feed_forward_proj", std::string(whole));
+    if (activation) config.set("dense_act_fn", *activation);
+    if (is_gated) config.set("is_gated_act", *is_gated);
+    const at::Tensor ids = at::ones({1, 3}, at::kLong);
+    return seq2seq_model(config)->forward(Inputs{{"input_ids", ids}, {"labels", ids}}).logits;
+  };
+  EXPECT_TRUE(score_of("relu", "silu", true).equal(score_of("gated-silu", {}, {})));
+  EXPECT_TRUE(score_of("gated-gelu", "relu", false).equal(score_of("relu", {}, {})));
+  EXPECT_TRUE(score_of("gated-gelu", {}, false).equal(score_of("gelu_new", {}, {})));
+}
+
 TEST(T5, RefusesConfigurationsThatContradictThemselves) {
   const auto said = [](const char* key, const auto& value) {
     auto config = testing::small_config("t5");
@@ -249,7 +367,11 @@ TEST(T5, RefusesConfigurationsThatContradictThemselves) {
   };
   using Text = std::string;
   expect_has(said("feed_forward_proj", Text("gated-gelu-new")), "alone or behind 'gated-'");
-  expect_has(said("feed_forward_proj", Text("gated-gela")), "'feed_forward_proj'");
+  expect_has(said("feed_forward_proj", Text("gated-gela")), "is 'gated-gela'");
+  expect_has(said("feed_forward_proj", Text("gated-")), "is 'gated-'");
+  expect_has(said("dense_act_fn", Text("gela")), "'dense_act_fn'");
+  expect_has(said("dense_act_fn", false), "'dense_act_fn'");
+  expect_has(said("is_gated_act", Text("no")), "'is_gated_act'");
   expect_has(said("relative_attention_max_distance", std::int64_t{4}),
              "more than half of 'relative_attention_num_buckets', 8");
   expect_has(said("scale_decoder_outputs", Text("no")), "'scale_decoder_outputs'");

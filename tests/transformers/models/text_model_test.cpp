@@ -78,7 +78,7 @@ TEST(TextModel, RefusesWhatItCannotCompute) {
              "4 labels were given for 2 rows");
   expect_has(said({{"input_ids", kIds}, {"sentence", kIds}}), "remove_columns");
   expect_has(said({{"attention_mask", kMask}}), "no input_ids");
-  expect_has(said({{"input_ids", kIds[0]}}), "dimensions");
+  expect_has(said({{"input_ids", kIds[0]}}), "input_ids are [4]");
 }
 
 TEST(TextModel, KnowsItsLossesByTheirLabels) {
@@ -129,6 +129,59 @@ TEST(TextModel, NamesTheLayersThatStayWhole) {
   const auto decoder = AutoModelForCausalLM::from_config(small_config("llama"));
   EXPECT_EQ(view_of(*decoder).divisible->no_split_modules(),
             std::vector<std::string>{"LlamaDecoderLayer"});
+}
+
+TEST(TextModel, WordsAreRowsOfWholeNumbers) {
+  for (const char* kind : testing::small_kinds()) {
+    for (const Task task : {Task::base, Task::sequence_classification, Task::causal_lm}) {
+      if (!testing::has_task(kind, task)) continue;
+      const auto model = detail::model_from_config(task, small_config(kind));
+      for (const at::Tensor& wrong :
+           {at::ones({2, 0}, at::kLong), at::ones({0, 3}, at::kLong), at::ones({3}, at::kLong),
+            at::ones({1, 2, 3}, at::kLong), at::ones({2, 3})}) {
+        EXPECT_THROW((void)model->forward(Inputs{{"input_ids", wrong}}), UsageError)
+            << kind << " " << wrong.sizes() << " " << wrong.dtype();
+      }
+    }
+  }
+  expect_has(message_of<UsageError>([] {
+               (void)classifier()->forward(Inputs{{"input_ids", at::ones({2, 0}, at::kLong)}});
+             }),
+             "input_ids are [2, 0] of type Long; allowed are int64 or int32, {rows, tokens}");
+}
+
+TEST(TextModel, TypesOfTokensHaveTheShapeOfTheWords) {
+  for (const char* kind : {"bert", "albert", "gpt2"}) {
+    const auto model = AutoModel::from_config(small_config(kind));
+    const Inputs inputs{{"input_ids", kIds}, {"token_type_ids", at::zeros({2, 3}, at::kLong)}};
+    expect_has(message_of<UsageError>([&] { (void)model->forward(inputs); }),
+               "token_type_ids are [2, 3], and input_ids are [2, 4]");
+  }
+}
+
+TEST(TextModel, DebertaLeavesOutRowsWithALabelBelowZero) {
+  const auto model = AutoModelForSequenceClassification::from_config(small_config("deberta-v2"));
+  model->eval();
+  const auto loss_of = [&](const at::Tensor& words, const at::Tensor& labels) {
+    return model->forward(Inputs{{"input_ids", words}, {"labels", labels}}).loss;
+  };
+  const at::Tensor first = loss_of(kIds.narrow(0, 0, 1), at::tensor({1}, at::kLong));
+  EXPECT_NEAR(loss_of(kIds, at::tensor({1, -1}, at::kLong)).item<double>(), first.item<double>(),
+              1e-6);
+  EXPECT_NEAR(loss_of(kIds, at::tensor({1.0, -100.0})).item<double>(), first.item<double>(), 1e-6);
+  const at::Tensor none = loss_of(kIds, at::tensor({-100, -100}, at::kLong));
+  EXPECT_EQ(none.item<double>(), 0);
+  none.backward();
+}
+
+TEST(TextModel, LossOfMaskedWordsIsFp32WhereTransformersHasItSo) {
+  for (const auto& [kind, type] : {std::pair("bert", at::kBFloat16), {"modernbert", at::kFloat}}) {
+    const auto model = AutoModelForMaskedLM::from_config(small_config(kind));
+    model->to(at::kBFloat16);
+    EXPECT_EQ(model->forward(Inputs{{"input_ids", kIds}, {"labels", kIds}}).loss.scalar_type(),
+              type)
+        << kind;
+  }
 }
 
 TEST(TextModel, TakesSequencesEndToEnd) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <set>
@@ -14,12 +15,6 @@
 
 namespace accelerate::detail {
 namespace {
-
-void check_ids_shape(const at::Tensor& ids) {
-  if (ids.dim() == 2 && ids.size(0) > 0 && ids.size(1) > 0) return;
-  throw UsageError("input_ids have " + std::to_string(ids.dim()) +
-                   " dimensions; allowed are two, rows and tokens, with one or more of each");
-}
 
 // Returns where the sequences of a flattened batch begin, and its end.
 std::vector<std::int64_t> sequence_bounds(const TextInputs& inputs) {
@@ -111,7 +106,7 @@ ModelOutput BaseTextModel::output_of(const TextInputs& inputs) {
 Tokens BaseTextModel::tokens_of(const TextInputs& inputs, const HeadNeeds& needs,
                                 SequenceRule sequences) const {
   const at::Tensor& ids = inputs.input_ids;
-  check_ids_shape(ids);
+  check_input_ids(ids);
   const bool packs =
       drops_padding() && !inputs.output_attentions && inputs.past_key_values == nullptr;
   return {ids.size(0),
@@ -178,6 +173,25 @@ at::Tensor positions_of(const TextInputs& inputs, std::int64_t past) {
 at::Tensor take_positions(const at::Tensor& positions, const TextInputs& inputs,
                           const Tokens& tokens) {
   return tokens.is_packed() ? tokens.take(positions.expand_as(inputs.input_ids)) : positions;
+}
+
+void check_input_ids(const at::Tensor& ids) {
+  const bool is_whole = ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt;
+  if (is_whole && ids.dim() == 2 && ids.size(0) > 0 && ids.size(1) > 0) return;
+  throw UsageError("input_ids are " + c10::str(ids.sizes()) + " of type " +
+                   c10::toString(ids.scalar_type()) +
+                   "; allowed are int64 or int32, {rows, tokens}, with one or more of each");
+}
+
+at::Tensor token_types_of(const TextInputs& inputs, std::int64_t count) {
+  const at::Tensor& given = inputs.token_type_ids;
+  if (!given.defined()) return at::zeros_like(inputs.input_ids);
+  if (given.sizes() != inputs.input_ids.sizes()) {
+    throw UsageError("token_type_ids are " + c10::str(given.sizes()) + ", and input_ids are " +
+                     c10::str(inputs.input_ids.sizes()) + "; the same shape is allowed");
+  }
+  check_ids(given, count, "token_type_ids");
+  return given;
 }
 
 void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what) {

@@ -105,6 +105,11 @@ class BaseTextModel : public TextModel {
 /// Throws UsageError for ids outside 0 to `count` - 1; `what` names them in the message. Ids on a
 /// GPU are left to LibTorch's kernel.
 void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what);
+/// Throws UsageError unless `ids` are int64 or int32, {B, T}, with one or more of each.
+void check_input_ids(const at::Tensor& ids);
+/// Returns the token_type_ids, {B, T}, zeros if they were not given. Throws UsageError for another
+/// shape than that of input_ids, and for types outside 0 to `count` - 1.
+[[nodiscard]] at::Tensor token_types_of(const TextInputs& inputs, std::int64_t count);
 /// Throws UsageError for positions outside 0 to `count` - 1. If position_ids were not given, the
 /// message says that the text is too long. Then no position is greater than `greatest`. If that is
 /// below `count`, nothing is read, so that the CPU need not wait for a GPU.

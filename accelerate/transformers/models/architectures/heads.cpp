@@ -31,13 +31,13 @@ at::Tensor classification_loss(const at::Tensor& logits, const TextInputs& input
 
 // logits: {…, C} in the layout of the tokens, with labels {B, T}.
 ModelOutput token_output(const Computed& computed, const at::Tensor& logits,
-                         const TextInputs& inputs) {
+                         const TextInputs& inputs, bool has_loss_in_fp32 = false) {
   ModelOutput output = computed.output();
   if (inputs.labels.defined()) {
     check_labels_of_tokens(inputs);
     output.loss =
-        cross_entropy(logits.flatten(0, -2), computed.tokens.take(inputs.labels).reshape({-1}),
-                      inputs.num_items_in_batch);
+        cross_entropy((has_loss_in_fp32 ? in_fp32(logits) : logits).flatten(0, -2),
+                      computed.tokens.take(inputs.labels).reshape({-1}), inputs.num_items_in_batch);
   }
   output.logits = computed.tokens.restore(logits);
   return output;
@@ -184,7 +184,7 @@ void MaskedLM::tie_weights() {
 
 ModelOutput MaskedLM::output_of(const TextInputs& inputs) {
   const auto computed = base().compute(inputs, {.token_labels = inputs.labels});
-  return token_output(computed, scores_of(computed.hidden), inputs);
+  return token_output(computed, scores_of(computed.hidden), inputs, has_loss_in_fp32());
 }
 
 // --- Of decoders ---
@@ -250,6 +250,7 @@ LastTokenClassification::LastTokenClassification(BelowHead below)
 }
 
 ModelOutput LastTokenClassification::output_of(const TextInputs& inputs) {
+  check_input_ids(inputs.input_ids);
   const auto padding = config().get<std::int64_t>("pad_token_id");
   const std::int64_t rows = inputs.input_ids.size(0), length = inputs.input_ids.size(1);
   if (!padding && rows != 1) {

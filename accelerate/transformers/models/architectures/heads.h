@@ -160,6 +160,8 @@ class MaskedLM : public TextModelWithHead {
   MaskedLM(BelowHead below, bool has_bias);
   /// hidden: {…, H}. Returns {…, V}.
   [[nodiscard]] at::Tensor scores_of(const at::Tensor& hidden);
+  /// Whether the loss reads logits of 16 bits in fp32. In Transformers BERT's does not.
+  [[nodiscard]] virtual bool has_loss_in_fp32() const { return false; }
   /// Registers the decoder's bias under a second name below `parent`. Without tied embeddings it is
   /// a tensor that nothing reads.
   void register_bias(torch::nn::Module& parent);

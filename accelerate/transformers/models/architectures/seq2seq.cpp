@@ -1,5 +1,6 @@
 #include "accelerate/transformers/models/architectures/seq2seq.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 
@@ -12,15 +13,30 @@
 namespace accelerate::detail {
 namespace {
 
-void check_text(const TextInputs& inputs) {
+std::string outline_of(const at::Tensor& tensor) {
+  return c10::str(tensor.sizes()) + " of type " + c10::toString(tensor.scalar_type());
+}
+
+// width: the numbers of a token.
+void check_text(const TextInputs& inputs, std::int64_t width) {
   if (inputs.attention_mask.defined() && inputs.attention_mask.dim() != 2)
     throw UsageError("the attention mask of an encoder has " +
                      std::to_string(inputs.attention_mask.dim()) +
                      " dimensions; allowed are two, rows and tokens");
   const at::Tensor& outputs = inputs.encoder_outputs;
-  if (outputs.defined() && outputs.dim() != 3)
-    throw UsageError("encoder_outputs have " + std::to_string(outputs.dim()) +
-                     " dimensions; allowed are three: rows, tokens, numbers of a token");
+  if (outputs.defined() && (outputs.dim() != 3 || outputs.numel() == 0 ||
+                            outputs.size(2) != width || !outputs.is_floating_point()))
+    throw UsageError("encoder_outputs are " + outline_of(outputs) +
+                     "; allowed are floating-point numbers, {rows, tokens, " +
+                     std::to_string(width) + "}, with one row and token or more");
+  if (!outputs.defined() && inputs.input_ids.defined()) check_input_ids(inputs.input_ids);
+}
+
+void check_token_labels(const at::Tensor& labels) {
+  const bool is_whole = labels.scalar_type() == at::kLong || labels.scalar_type() == at::kInt;
+  if (is_whole && labels.dim() == 2 && labels.numel() > 0) return;
+  throw UsageError("labels are " + outline_of(labels) +
+                   "; allowed are int64 or int32, {rows, tokens}, with one or more of each");
 }
 
 std::vector<at::Tensor> restored(const Computed& computed) {
@@ -31,6 +47,14 @@ std::vector<at::Tensor> restored(const Computed& computed) {
 }
 
 }  // namespace
+
+void EncodedText::check_type(const at::Tensor& of_decoder) const {
+  if (!is_given || hidden.scalar_type() == of_decoder.scalar_type() ||
+      at::autocast::is_autocast_enabled(of_decoder.device().type()))
+    return;
+  throw UsageError("encoder_outputs are " + outline_of(hidden) + "; allowed is the model's type, " +
+                   c10::toString(of_decoder.scalar_type()));
+}
 
 ModelOutput Seq2SeqModel::Sides::output() const {
   check_for_lost_pages();  // Checks the files of mapped weights.
@@ -51,16 +75,21 @@ std::vector<std::string> Seq2SeqModel::input_names() const {
 }
 
 at::Tensor Seq2SeqModel::prepare_decoder_input_ids_from_labels(const at::Tensor& labels) const {
+  check_token_labels(labels);
+  return shifted_right(labels);
+}
+
+at::Tensor Seq2SeqModel::shifted_right(const at::Tensor& ids) const {
   const auto id_of = [&](const char* key, std::optional<std::int64_t> otherwise) {
     const auto id = config().contains(key) ? config().get<std::int64_t>(key) : otherwise;
     if (!id) config().refuse(key, "the id of a token, as the decoder reads labels behind it");
     return *id;
   };
-  const GenerationConfig defaults = generation_defaults();
-  const auto start = id_of("decoder_start_token_id", defaults.decoder_start_token_id);
-  const auto padding = id_of("pad_token_id", defaults.pad_token_id);
-  const at::Tensor first = at::full({labels.size(0), 1}, start, labels.options());
-  const at::Tensor shifted = at::cat({first, labels.narrow(1, 0, labels.size(1) - 1)}, 1);
+  const DecoderTokens usual = usual_tokens();
+  const auto start = id_of("decoder_start_token_id", usual.start);
+  const auto padding = id_of("pad_token_id", usual.padding);
+  const at::Tensor first = at::full({ids.size(0), 1}, start, ids.options());
+  const at::Tensor shifted = at::cat({first, ids.narrow(1, 0, ids.size(1) - 1)}, 1);
   return shifted.masked_fill(shifted.eq(kIgnoredLabel), padding);
 }
 
@@ -71,7 +100,7 @@ at::Tensor Seq2SeqModel::decoder_ids_of(const TextInputs& inputs) const {
 }
 
 at::Tensor Seq2SeqModel::encode(const TextInputs& inputs) {
-  check_text(inputs);
+  check_text(inputs, hidden_size());
   const Computed computed = encoder().compute(
       {.input_ids = inputs.input_ids, .attention_mask = inputs.attention_mask}, {});
   return computed.tokens.restore(computed.hidden);
@@ -103,11 +132,11 @@ EncodedText Seq2SeqModel::encoded(Sides& sides, const TextInputs& inputs) {
   }
   const Tokens tokens =
       tokens_of_text(sides.encoder_outputs.size(1), sides.encoder_outputs.device());
-  return {tokens, tokens.take(sides.encoder_outputs), spec};
+  return {tokens, tokens.take(sides.encoder_outputs), spec, inputs.encoder_outputs.defined()};
 }
 
 Seq2SeqModel::Sides Seq2SeqModel::run(const TextInputs& inputs, const HeadNeeds& needs) {
-  check_text(inputs);
+  check_text(inputs, hidden_size());
   TextInputs given = inputs;
   if (!given.decoder_input_ids.defined()) given.decoder_input_ids = decoder_ids_of(inputs);
   if (inputs.use_cache && inputs.past_key_values == nullptr)
@@ -143,6 +172,7 @@ ModelOutput Seq2SeqLM::lm_output(const TextInputs& inputs,
                                  const std::function<at::Tensor(const at::Tensor&)>& scores_of) {
   if (inputs.labels.defined() && inputs.logits_to_keep != 0)
     throw UsageError("a loss needs the logits of all tokens: leave out logits_to_keep");
+  if (inputs.labels.defined()) check_token_labels(inputs.labels);
   const auto computed = sides().run(
       inputs, {.all_tokens = inputs.logits_to_keep != 0, .token_labels = inputs.labels});
   const Tokens& tokens = computed.decoder.tokens;
@@ -155,11 +185,10 @@ ModelOutput Seq2SeqLM::lm_output(const TextInputs& inputs,
   }
   const at::Tensor scores = scores_of(computed.decoder.hidden);
   if (inputs.labels.defined()) {
-    if (inputs.labels.dim() != 2 || inputs.labels.size(0) != tokens.rows() ||
-        inputs.labels.size(1) != tokens.length())
+    if (inputs.labels.size(0) != tokens.rows() || inputs.labels.size(1) != tokens.length())
       throw UsageError("labels have another shape than decoder_input_ids: one number a token");
-    output.loss = cross_entropy(scores.flatten(0, -2), tokens.take(inputs.labels).reshape({-1}),
-                                inputs.num_items_in_batch);
+    const at::Tensor labels = tokens.take(inputs.labels).to(at::kLong).reshape({-1});
+    output.loss = cross_entropy(scores.flatten(0, -2), labels, inputs.num_items_in_batch);
   }
   output.logits = tokens.restore(scores);
   return output;

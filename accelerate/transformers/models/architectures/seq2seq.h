@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,11 @@ struct EncodedText {
   Tokens tokens;           ///< Of the encoder.
   at::Tensor hidden = {};  ///< {…, H} in their layout; undefined if the cache has what layers read.
   AttentionSpec spec = {};
+  bool is_given = false;  ///< Whether `hidden` is what the caller gave as encoder_outputs.
 
+  /// Throws UsageError if `hidden` was given with another type than `of_decoder`, the input of the
+  /// decoder's layers. Under autocast any type is allowed.
+  void check_type(const at::Tensor& of_decoder) const;
   /// Returns what the layer spec.layer reads: keys and values, {…, heads, dim}. `project` makes them
   /// of `hidden`, if the cache does not have them.
   template <typename Project>
@@ -62,17 +67,24 @@ class Seq2SeqModel : public BaseTextModel {
   }
   [[nodiscard]] std::vector<std::string> input_names() const override;
   /// Returns `labels`, int64 {B, T}, one place to the right, behind decoder_start_token_id, with
-  /// pad_token_id for -100. Throws ConfigError if the configuration lacks one of both.
+  /// pad_token_id for -100. Throws ConfigError if the configuration lacks one of both, and UsageError
+  /// for labels of another shape or type, or without tokens.
   [[nodiscard]] at::Tensor prepare_decoder_input_ids_from_labels(
       const at::Tensor& labels) const override;
   /// The longest text that the decoder is made for, in tokens.
   [[nodiscard]] virtual std::int64_t max_positions() const = 0;
-  /// What generate() takes for keys that neither file has.
-  [[nodiscard]] virtual GenerationConfig generation_defaults() const = 0;
 
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
   [[nodiscard]] virtual BaseTextModel& encoder() = 0;
+  /// What labels are read behind, and what stands for -100, where config.json lacks the keys. As in
+  /// Transformers, generate() does not take these values: it then begins with bos_token_id.
+  struct DecoderTokens {
+    std::optional<std::int64_t> start = {}, padding = {};
+  };
+  [[nodiscard]] virtual DecoderTokens usual_tokens() const = 0;
+  /// As prepare_decoder_input_ids_from_labels(), for tokens of any kind. ids: {B, T}, T above 0.
+  [[nodiscard]] at::Tensor shifted_right(const at::Tensor& ids) const;
   /// Computes the decoder's side. computed: has the tokens and the cache of `inputs`.
   virtual void decode(Computed& computed, const TextInputs& inputs, const EncodedText& text) = 0;
   /// Returns the tokens that the decoder reads if decoder_input_ids were not given. Throws UsageError

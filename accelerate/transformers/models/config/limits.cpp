@@ -61,11 +61,15 @@ void check_word(const PretrainedConfig& values, std::string_view key,
 }
 
 void check_layer_words(const PretrainedConfig& values) {
-  for (const auto& type : values.get<std::vector<std::string>>("layer_types", {})) {
+  if (values.json_of("layer_types") == "null") return;
+  const auto types = values.get<std::vector<std::string>>("layer_types", {});
+  for (const auto& type : types) {
     if (type == "full_attention" || type == "sliding_attention") continue;
     throw ConfigError(values.name() + ": 'layer_types' has '" + type +
                       "'; allowed are full_attention and sliding_attention");
   }
+  if (const auto layers = values.get_if<std::int64_t>("num_hidden_layers"))
+    check_layer_types(values, types, *layers);
 }
 
 }  // namespace

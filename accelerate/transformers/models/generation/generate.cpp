@@ -91,6 +91,28 @@ void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOp
         "stream_tokens and stream_text");
 }
 
+// Throws UsageError for tokens that must be written but are no words of the model.
+void check_words(const GenerationConfig& wanted, const PretrainedConfig& of_model,
+                 bool has_encoder) {
+  const auto words = of_model.get_if<std::int64_t>("vocab_size");
+  const auto check_word = [&](const char* name, std::int64_t token) {
+    if (words && (token < 0 || token >= *words))
+      throw UsageError(std::string(name) + " is " + std::to_string(token) + "; allowed are 0 to " +
+                       std::to_string(*words - 1) + ", the words of the model");
+  };
+  if (wanted.forced_bos_token_id) check_word("forced_bos_token_id", *wanted.forced_bos_token_id);
+  if (wanted.forced_eos_token_id) {
+    for (const std::int64_t token : *wanted.forced_eos_token_id)
+      check_word("forced_eos_token_id", token);
+  }
+  if (!has_encoder) return;
+  if (wanted.decoder_start_token_id) {
+    check_word("decoder_start_token_id", *wanted.decoder_start_token_id);
+  } else if (wanted.bos_token_id) {
+    check_word("bos_token_id", *wanted.bos_token_id);
+  }
+}
+
 // Takes max_length and the rest from the defaults. `prompt` is the number of tokens of the prompt.
 GenerationConfig completed(GenerationConfig config, std::int64_t prompt, std::int64_t positions) {
   const bool has_max_length = config.max_length.has_value();
@@ -141,9 +163,12 @@ const Inputs& checked(const Inputs& inputs, bool has_encoder) {
   }
   if (!inputs.contains("input_ids")) throw UsageError("generate() was given no input_ids");
   const at::Tensor& ids = inputs["input_ids"];
+  const char* const empty = ids.dim() != 2 || ids.numel() > 0 ? ""
+                            : ids.size(0) == 0                ? ", without rows"
+                                                              : ", without tokens";
   if (ids.dim() != 2 || ids.numel() == 0)
-    throw UsageError("input_ids have " + std::to_string(ids.dim()) +
-                     " dimensions; allowed are two, rows and tokens, with one or more of each");
+    throw UsageError("input_ids are " + c10::str(ids.sizes()) + empty +
+                     "; allowed are {rows, tokens}, with one or more of each");
   return inputs;
 }
 
@@ -274,9 +299,8 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
   const Writer writer = writer_of(*this);
   const bool has_encoder = writer.sides != nullptr;
   (void)checked(inputs, has_encoder);
-  auto wanted = given.or_else(GenerationConfig::of(generation_config_.value_or(config_)));
-  if (has_encoder && !generation_config_)
-    wanted = wanted.or_else(writer.sides->generation_defaults());
+  const auto wanted = given.or_else(GenerationConfig::of(generation_config_.value_or(config_)));
+  check_words(wanted, config_, has_encoder);
   at::Tensor ids = prompt_of(inputs, writer, wanted);
   const std::int64_t prompt = ids.size(1);
   const auto config = completed(wanted, prompt, writer.max_positions);

@@ -30,6 +30,11 @@ double value_or(const PretrainedConfig& values, const char* key, const Range<dou
   return values.json_of(key) == "null" ? otherwise : value_in(values, key, range);
 }
 
+// As value_or(), but the key may not be null.
+double theta_or(const PretrainedConfig& values, const char* key, double otherwise) {
+  return values.contains(key) ? value_in(values, key, kTheta) : otherwise;
+}
+
 std::string rope_type_of(const PretrainedConfig& values) {
   return values.get<std::string>("rope_type", values.get<std::string>("type", "default"));
 }
@@ -118,14 +123,14 @@ std::optional<PretrainedConfig> entry_of(const PretrainedConfig& values,
 Rotary::Rotary(const PretrainedConfig& config, const Model& model)
     : dim_(model.head_dim),
       max_positions_(model.max_positions),
-      theta_(value_or(config, model.theta_key, kTheta, model.default_theta)) {
+      theta_(theta_or(config, model.theta_key, model.default_theta)) {
   auto values = config.section("rope_parameters");
   if (!values) values = config.section("rope_scaling");
   if (values) values = entry_of(*values, model.layer_types);
   const bool is_phi3 = model.phi3_original_positions.has_value();
   if (is_phi3) dim_ = rotated_part(config, values, model.head_dim);
   if (!values) return;
-  theta_ = value_or(*values, "rope_theta", kTheta, theta_);
+  theta_ = theta_or(*values, "rope_theta", theta_);
   type_ = type_of(*values, is_phi3);
   if (!is_phi3) {
     constexpr Range<double> kWhole{1, 1};  // Other models here rotate whole heads.

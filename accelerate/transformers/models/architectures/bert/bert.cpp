@@ -160,13 +160,11 @@ at::Tensor BertModel::places_of(const TextInputs& inputs) const {
 
 at::Tensor BertModel::embedded(const TextInputs& inputs, const Tokens& tokens) {
   const at::Tensor positions = places_of(inputs);
-  const at::Tensor types =
-      inputs.token_type_ids.defined() ? inputs.token_type_ids : at::zeros_like(inputs.input_ids);
   const at::Tensor words = words_of(inputs, tokens);
   const std::int64_t before = family_.counts_behind_padding ? *values_.pad_token_id + 1 : 0;
   check_positions(positions, before + inputs.input_ids.size(1) - 1, values_.max_position_embeddings,
                   inputs);
-  check_ids(types, values_.type_vocab_size, "token_type_ids");
+  const at::Tensor types = token_types_of(inputs, values_.type_vocab_size);
   const at::Tensor sum =
       words + types_(tokens.take(types)) + positions_(take_positions(positions, inputs, tokens));
   const at::Tensor dropped = dropout_of(norm_(sum), values_.hidden_dropout_prob, is_training());

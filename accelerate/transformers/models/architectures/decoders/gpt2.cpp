@@ -183,8 +183,8 @@ Computed GPT2Model::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   check_positions(positions, tokens.past() + tokens.length() - 1, values_.n_positions, inputs);
   computed.hidden = words + wpe_(take_positions(positions, inputs, tokens));
   if (inputs.token_type_ids.defined()) {
-    check_ids(inputs.token_type_ids, vocab_size(), "token_type_ids");
-    computed.hidden = computed.hidden + wte_(tokens.take(inputs.token_type_ids));
+    const at::Tensor types = token_types_of(inputs, vocab_size());
+    computed.hidden = computed.hidden + wte_(tokens.take(types));
   }
   computed.hidden = dropout_of(computed.hidden, values_.embd_pdrop, is_training());
   AttentionSpec spec = attention_spec(computed, inputs);

@@ -202,6 +202,7 @@ void BartStack::run(Computed& computed, const TextInputs& inputs, const EncodedT
     read = *text;
     read->spec.dropout = spec.dropout;
     if (read->hidden.defined()) computed.shared = {read->hidden};
+    read->check_type(computed.hidden);
   }
   run_sharing_layers(computed, inputs, layers_, [&](std::size_t i) -> SharingLayer {
     if (drops_layer()) return {};
@@ -246,16 +247,6 @@ class BartModel final : public BartWeights<Seq2SeqModel> {
   [[nodiscard]] std::int64_t max_positions() const override {
     return values_.max_position_embeddings;
   }
-  [[nodiscard]] GenerationConfig generation_defaults() const override {
-    GenerationConfig defaults;
-    const auto lacks = [&](const char* key) { return !config().contains(key); };
-    if (lacks("pad_token_id")) defaults.pad_token_id = 1;
-    if (lacks("bos_token_id")) defaults.bos_token_id = 0;
-    if (lacks("eos_token_id")) defaults.eos_token_id = {2};
-    if (lacks("decoder_start_token_id")) defaults.decoder_start_token_id = 2;
-    if (lacks("forced_eos_token_id")) defaults.forced_eos_token_id = {2};
-    return defaults;
-  }
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] const BartConfig& values() const { return values_; }
 
@@ -268,8 +259,9 @@ class BartModel final : public BartWeights<Seq2SeqModel> {
   [[nodiscard]] at::Tensor decoder_ids_of(const TextInputs& inputs) const override {
     return inputs.labels.defined() || !inputs.input_ids.defined()
                ? Seq2SeqModel::decoder_ids_of(inputs)
-               : prepare_decoder_input_ids_from_labels(inputs.input_ids);
+               : shifted_right(inputs.input_ids);
   }
+  [[nodiscard]] DecoderTokens usual_tokens() const override { return {.start = 2, .padding = 1}; }
 
  private:
   BartConfig values_;

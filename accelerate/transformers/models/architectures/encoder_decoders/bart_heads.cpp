@@ -34,7 +34,7 @@ class BartForSequenceClassification final : public BartWeights<TextModelWithHead
     const at::Tensor last = last_ends(inputs);
     const auto sides = bart_.run(text, {.all_tokens = true});
     const at::Tensor hidden = sides.decoder.tokens.restore(sides.decoder.hidden);
-    if (hidden.size(1) != inputs.input_ids.size(1))
+    if (hidden.sizes().slice(0, 2) != inputs.input_ids.sizes())
       throw UsageError("decoder_input_ids have another shape than input_ids, by whose last '" +
                        std::string(kEnd) + "' rows are classified");
     const auto dropped = [&](const at::Tensor& x) {
@@ -58,6 +58,7 @@ class BartForSequenceClassification final : public BartWeights<TextModelWithHead
   [[nodiscard]] at::Tensor last_ends(const TextInputs& inputs) const {
     const at::Tensor& ids = inputs.input_ids;
     if (!ids.defined()) throw UsageError(name() + " was given no input_ids");
+    check_input_ids(ids);
     const at::Tensor ends = ids.eq(config().get<std::int64_t>(kEnd, 2));
     const at::Tensor counts = ends.sum(1);
     if (counts.min().item<std::int64_t>() < 1 || counts.min().ne(counts.max()).item<bool>())

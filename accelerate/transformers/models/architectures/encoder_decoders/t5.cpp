@@ -1,7 +1,9 @@
 // T5, T5 v1.1 and FLAN-T5. Modules have the names that they have in Transformers.
 // Source: Raffel et al. 2020; `modeling_t5.py` of Transformers.
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/nn/modules/embedding.h>
 
 #include <algorithm>
@@ -73,6 +75,20 @@ void T5Weights<Base>::init_weights(torch::nn::Module& module, WeightInitialiser&
   }
 }
 
+// Returns `text` with numbers that are added to scores in place of booleans. As in Python, a row without
+// any token then attends to all its places alike; LibTorch's kernels give zeros for booleans.
+// hidden: has the type and device of the layers' input.
+Tokens with_added_mask(const Tokens& text, const at::Tensor& hidden) {
+  if (!text.mask().defined()) return text;
+  const auto device = hidden.device();
+  const auto type = at::autocast::is_autocast_enabled(device.type())
+                        ? at::autocast::get_autocast_dtype(device.type())
+                        : hidden.scalar_type();
+  const auto zeros = at::zeros({1, 1, 1, text.length()}, hidden.options().dtype(type));
+  const at::Tensor added = with_bias({.values = text.mask()}, zeros).values;
+  return {text.rows(), text.length(), added, {.packs = false, .device = device}};
+}
+
 // One side.
 class T5Stack final : public T5Weights<BaseTextModel> {
  public:
@@ -138,6 +154,8 @@ void T5Stack::run(Computed& computed, const TextInputs& inputs, const EncodedTex
   std::optional<EncodedText> read;
   if (text != nullptr) {
     read = *text;
+    read->check_type(computed.hidden);
+    read->tokens = with_added_mask(read->tokens, computed.hidden);
     read->spec.scale = 1;
     read->spec.dropout = spec.dropout;
     if (read->hidden.defined()) computed.shared.push_back(read->hidden);
@@ -172,12 +190,6 @@ class T5Model : public T5Weights<Seq2SeqModel> {
   [[nodiscard]] std::int64_t max_positions() const override {
     return std::numeric_limits<std::int64_t>::max();
   }
-  [[nodiscard]] GenerationConfig generation_defaults() const override {
-    GenerationConfig defaults;
-    if (!config().contains("pad_token_id")) defaults.pad_token_id = 0;
-    if (!config().contains("eos_token_id")) defaults.eos_token_id = {1};
-    return defaults;
-  }
   [[nodiscard]] ParallelPlan parallel_plan() const override;
 
  protected:
@@ -191,6 +203,7 @@ class T5Model : public T5Weights<Seq2SeqModel> {
   void decode(Computed& computed, const TextInputs& inputs, const EncodedText& text) override {
     decoder_->run(computed, inputs, &text);
   }
+  [[nodiscard]] DecoderTokens usual_tokens() const override { return {.padding = 0}; }
   [[nodiscard]] const T5Config& values() const { return values_; }
 
  private:

@@ -13,6 +13,30 @@
 #include "accelerate/transformers/models/layers/dropout.h"
 
 namespace accelerate::detail {
+namespace {
+
+// Reads whether the feed-forward networks are gated, and their activation.
+void read_feed_forward(const PretrainedConfig& config, T5Config& values) {
+  const auto parts = split(values.feed_forward_proj, '-');
+  const bool is_gated = parts.size() == 2 && parts.front() == "gated";
+  const std::string allowed = "the name of an activation, alone or behind 'gated-'";
+  if (parts.size() != 1 && !is_gated) config.refuse("feed_forward_proj", allowed);
+  values.is_gated = config.contains("is_gated_act") ? values.is_gated_act : is_gated;
+  if (config.contains("dense_act_fn")) {
+    check_activation(config, "dense_act_fn");
+    values.activation = values.dense_act_fn;
+    return;
+  }
+  values.activation =
+      values.feed_forward_proj == "gated-gelu" ? "gelu_new" : std::string(parts.back());
+  try {
+    (void)activation_of(values.activation);
+  } catch (const ConfigError& error) {
+    config.refuse("feed_forward_proj", allowed + ": " + error.what());
+  }
+}
+
+}  // namespace
 
 T5Config read_t5(const PretrainedConfig& config) {
   check_common_keys(config);
@@ -21,15 +45,7 @@ T5Config read_t5(const PretrainedConfig& config) {
     config.refuse("relative_attention_max_distance",
                   "more than half of 'relative_attention_num_buckets', " +
                       std::to_string(values.relative_attention_num_buckets));
-  const auto parts = split(values.feed_forward_proj, '-');
-  values.is_gated = parts.size() == 2 && parts.front() == "gated";
-  if (parts.size() != 1 && !values.is_gated)
-    config.refuse("feed_forward_proj", "the name of an activation, alone or behind 'gated-'");
-  values.activation =
-      values.feed_forward_proj == "gated-gelu" ? "gelu_new" : std::string(parts.back());
-  PretrainedConfig named = config;
-  named.set("feed_forward_proj", values.activation);
-  check_activation(named, "feed_forward_proj");
+  read_feed_forward(config, values);
   // What T5 v1.1 says of its embeddings says whether outputs are scaled. Weights are tied anyway, or
   // not, as the files have them.
   values.scales_outputs =

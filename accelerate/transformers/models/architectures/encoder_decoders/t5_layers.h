@@ -34,6 +34,8 @@ struct T5Config {
   double layer_norm_epsilon = 1e-6;
   double initializer_factor = 1;
   std::string feed_forward_proj = "relu";
+  std::string dense_act_fn = {};  // This and the next say what feed_forward_proj says, if given.
+  bool is_gated_act = false;
   std::optional<std::int64_t> pad_token_id = 0;
   std::optional<std::int64_t> decoder_start_token_id = {};
 
@@ -52,6 +54,8 @@ struct T5Config {
     visit("layer_norm_epsilon", self.layer_norm_epsilon, limits::kEpsilon);
     visit("initializer_factor", self.initializer_factor, limits::kDeviation);
     visit("feed_forward_proj", self.feed_forward_proj);
+    visit("dense_act_fn", self.dense_act_fn);
+    visit("is_gated_act", self.is_gated_act);
     visit("pad_token_id", self.pad_token_id, limits::kTokenId);
     visit("decoder_start_token_id", self.decoder_start_token_id, limits::kTokenId);
   }

@@ -206,10 +206,8 @@ ParallelPlan AlbertModel::parallel_plan() const {
 
 at::Tensor AlbertModel::embedded(const TextInputs& inputs, const Tokens& tokens) {
   const at::Tensor positions = positions_of(inputs), words = words_of(inputs, tokens);
-  const at::Tensor types =
-      inputs.token_type_ids.defined() ? inputs.token_type_ids : at::zeros_like(inputs.input_ids);
   check_positions(positions, inputs.input_ids.size(1) - 1, values_.max_position_embeddings, inputs);
-  check_ids(types, values_.type_vocab_size, "token_type_ids");
+  const at::Tensor types = token_types_of(inputs, values_.type_vocab_size);
   const at::Tensor sum =
       words + types_(tokens.take(types)) + positions_(take_positions(positions, inputs, tokens));
   return projection_(dropout_of(norm_(sum), values_.hidden_dropout_prob, is_training()));

@@ -353,10 +353,7 @@ at::Tensor DebertaModel::embedded(const TextInputs& inputs, const Tokens& tokens
     sum = sum + positions_(take_positions(positions, inputs, tokens));
   }
   if (!types_.is_empty()) {
-    const at::Tensor types =
-        inputs.token_type_ids.defined() ? inputs.token_type_ids : at::zeros_like(inputs.input_ids);
-    check_ids(types, values_.type_vocab_size, "token_type_ids");
-    sum = sum + types_(tokens.take(types));
+    sum = sum + types_(tokens.take(token_types_of(inputs, values_.type_vocab_size)));
   }
   if (!projection_.is_empty()) sum = projection_(sum);
   at::Tensor normed = norm_(sum);
@@ -422,13 +419,19 @@ class DebertaFirstTokenHead final : public FirstTokenHead {
         activation_(pooler_(dropout_of(first, values_.pooler_dropout, is_training())));
     return classifier_(dropout_of(pooled, values_.dropout_of_head(), is_training()));
   }
-  // Without problem_type, several labels of a row are probabilities.
+  // Without problem_type, several labels of a row are probabilities, and a single label below 0
+  // counts as none. Source: `DebertaV2ForSequenceClassification` of Transformers.
   at::Tensor loss_of(const at::Tensor& logits, const TextInputs& inputs) const override {
     const at::Tensor& labels = inputs.labels;
-    if (config().get<std::string>("problem_type", "").empty() && logits.size(1) > 1 &&
-        labels.sizes() == logits.sizes())
+    if (!config().get<std::string>("problem_type", "").empty() || logits.size(1) == 1)
+      return FirstTokenHead::loss_of(logits, inputs);
+    if (labels.sizes() == logits.sizes())
       return -(at::log_softmax(logits, -1) * labels).sum(-1).mean();
-    return FirstTokenHead::loss_of(logits, inputs);
+    const at::Tensor all = labels.flatten().to(at::kLong), kept = all.ge(0).nonzero().squeeze(1);
+    if (all.size(0) != logits.size(0)) return FirstTokenHead::loss_of(logits, inputs);
+    if (kept.numel() == 0) return logits.sum() * 0;
+    return cross_entropy(in_fp32(logits.index_select(0, kept)), all.index_select(0, kept),
+                         inputs.num_items_in_batch);
   }
 
  private:

@@ -119,8 +119,7 @@ Rotary rotary_of(const PretrainedConfig& config, const ModernBertConfig& values,
                       .max_positions = values.max_position_embeddings,
                       .layer_types = {type},
                       .default_theta = is_global ? 160000.0 : 10000.0};
-  if (config.json_of(older_key) != "null")
-    model.default_theta = value_in(config, older_key, kTheta);
+  if (config.contains(older_key)) model.default_theta = value_in(config, older_key, kTheta);
   const auto given = config.section("rope_parameters");
   if (given) {
     for (const std::string& key : given->keys()) {
@@ -391,6 +390,7 @@ class ModernBertForMaskedLM final : public MaskedLM {
 
  protected:
   [[nodiscard]] ModelOutput output_of(const TextInputs& inputs) override;
+  [[nodiscard]] bool has_loss_in_fp32() const override { return true; }
 
  private:
   const ModernBertConfig& values_;
@@ -406,8 +406,8 @@ ModelOutput ModernBertForMaskedLM::output_of(const TextInputs& inputs) {
   const at::Tensor kept = labels.ne(values_.sparse_pred_ignore_index).nonzero().squeeze(1);
   ModelOutput output = computed.output();
   output.logits = scores_of(computed.hidden.flatten(0, -2).index_select(0, kept));
-  output.loss =
-      cross_entropy(output.logits, labels.index_select(0, kept), inputs.num_items_in_batch);
+  output.loss = cross_entropy(in_fp32(output.logits), labels.index_select(0, kept),
+                              inputs.num_items_in_batch);
   return output;
 }
 
