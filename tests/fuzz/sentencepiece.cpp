@@ -14,7 +14,7 @@ namespace {
 using namespace accelerate;
 
 constexpr std::array kClasses{"", "LlamaTokenizer", "T5Tokenizer", "XLMRobertaTokenizer",
-                              "AlbertTokenizer"};
+                              "AlbertTokenizer", "DebertaV2Tokenizer"};
 
 void open(const detail::SentencePieceModel& model, const char* name) {
   detail::TokenizerConfig config;

@@ -129,11 +129,14 @@ def make_older(root):
     sentencepiece_model(root / "albert", "spiece.model", "unigram", vocab_size=150, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1,
                         control_symbols=["[CLS]", "[SEP]", "[MASK]"], unk_piece="<unk>", pad_piece="<pad>")
     write(root / "albert", "tokenizer_config.json", {"tokenizer_class": "AlbertTokenizer"})
+    for name, said in (("deberta_v2", {}), ("deberta_v2_lower", {"do_lower_case": True, "split_by_punct": True, "add_prefix_space": False})):
+        sentencepiece_model(root / name, "spm.model", "unigram", vocab_size=150, pad_id=0, bos_id=1, eos_id=2, unk_id=3,
+                            pad_piece="[PAD]", bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]")
+        write(root / name, "tokenizer_config.json", {"tokenizer_class": "DebertaV2Tokenizer"} | said)
     return sorted(root.iterdir())
 
 
 def save_deberta_v2(folder):
-    """Its older form is not read here."""
     special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
     trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=special, unk_token="[UNK]", show_progress=False)
     vocab = train(models.Unigram(), trainer, pre_tokenizers.Metaspace())["vocab"]

@@ -105,6 +105,9 @@ class SentencePieceMaker {
       case Recipe::albert:
         make_albert(root);
         break;
+      case Recipe::deberta_v2:
+        make_deberta_v2(root);
+        break;
       default:
         make_plain(root);
     }
@@ -210,6 +213,28 @@ class SentencePieceMaker {
     root["post_processor"] = around("[CLS]", "[SEP]", false, /*second_type=*/1);
   }
 
+  // The rules of the model itself are not read.
+  void make_deberta_v2(Json& root) {
+    const auto unk = std::ranges::find(vocab_, Vocab::value_type(config_.token(Role::unk), 0.0F));
+    root["model"] =
+        unigram(unk == vocab_.end() ? 1 : static_cast<std::size_t>(unk - vocab_.begin()), false);
+    Json parts = Json::array();
+    if (config_.boolean("do_lower_case", false)) parts.push_back({{"type", "Lowercase"}});
+    parts.push_back(replacement({{"Regex", "\\s{2,}|[\\n\\r\\t]"}}, " "));
+    parts.push_back({{"type", "NFC"}});
+    parts.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+    root["normalizer"] = sequence("normalizers", std::move(parts));
+    const char* const scheme = config_.boolean("add_prefix_space", true) ? "always" : "first";
+    Json words = Json::array();
+    if (config_.boolean("split_by_punct", false))
+      words.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
+    words.push_back(metaspace(scheme, true));
+    root["pre_tokenizer"] = sequence("pretokenizers", std::move(words));
+    root["decoder"] = metaspace(scheme, true);
+    root["post_processor"] = around(config_.token(Role::cls), config_.token(Role::sep),
+                                    /*doubles_between=*/false, /*second_type=*/1);
+  }
+
   // Reads the model as SentencePiece itself does.
   void make_plain(Json& root) {
     refuse_what_is_not_plain();
@@ -233,12 +258,13 @@ class SentencePieceMaker {
                         "'; allowed are unigram and bpe");
     }
     if (config_.other_class.empty()) return;
-    throw ConfigError(file_ + ": Transformers builds its tokenizer by the class '" +
-                      std::string(config_.other_class) +
-                      "', which gives other ids than the model; allowed without tokenizer.json are "
-                      "LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, AlbertTokenizer, "
-                      "GemmaTokenizer and no class. Save the tokenizer with Python's "
-                      "save_pretrained(), which writes tokenizer.json");
+    throw ConfigError(
+        file_ + ": Transformers builds its tokenizer by the class '" +
+        std::string(config_.other_class) +
+        "', which gives other ids than the model; allowed without tokenizer.json are "
+        "LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, AlbertTokenizer, DebertaV2Tokenizer, "
+        "GemmaTokenizer and no class. Save the tokenizer with Python's "
+        "save_pretrained(), which writes tokenizer.json");
   }
 
   [[nodiscard]] Json plain_model() const {

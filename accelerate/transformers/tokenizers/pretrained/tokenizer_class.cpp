@@ -49,20 +49,20 @@ constexpr std::array<TokenizerClass, 31> kClasses{{
     {"AlbertTokenizer",
      Recipe::albert,
      {"[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"}},
+    {"DebertaV2Tokenizer",
+     Recipe::deberta_v2,
+     {"[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
+     /*has_token_type_ids=*/true},
     // Not built from older files here, but these tokens are needed with tokenizer.json too.
     {"GemmaTokenizer",
      Recipe::none,
      {"<bos>", "<eos>", "<unk>", "", "<pad>", "", "<mask>"},
      false,
      Side::left},
-    {"DebertaV2Tokenizer",
-     Recipe::none,
-     {"[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
-     /*has_token_type_ids=*/true},
 }};
 
 // Source: TOKENIZER_MAPPING_NAMES of transformers 5.23.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 85> kOfModels{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 86> kOfModels{{
     {"align", "BertTokenizer"},
     {"bark", "BertTokenizer"},
     {"bert", "BertTokenizer"},
@@ -138,6 +138,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 85> kOfModel
     {"qwen3_vl", "Qwen2Tokenizer"},
     {"blenderbot", "BlenderbotTokenizer"},
     {"deberta", "DebertaTokenizer"},
+    {"deberta-v2", "DebertaV2Tokenizer"},
     {"funnel", "FunnelTokenizer"},
     {"herbert", "HerbertTokenizer"},
     {"mpnet", "MPNetTokenizer"},
@@ -151,7 +152,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 85> kOfModel
 }};
 
 // Classes of SentencePiece models that are not built here, and the `model_type` they belong to.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 31> kOtherRecipes{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 30> kOtherRecipes{{
     {"BarthezTokenizer", ""},
     {"BartphoTokenizer", ""},
     {"BertGenerationTokenizer", "bert-generation"},
@@ -159,7 +160,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 31> kOtherRe
     {"CamembertTokenizer", "camembert"},
     {"CodeLlamaTokenizer", ""},
     {"CpmTokenizer", ""},
-    {"DebertaV2Tokenizer", "deberta-v2"},
     {"FNetTokenizer", "fnet"},
     {"GPTSw3Tokenizer", ""},
     {"LasrTokenizer", ""},

@@ -37,7 +37,8 @@ enum class Recipe {
   llama,
   t5,
   xlm_roberta,
-  albert
+  albert,
+  deberta_v2
 };
 
 struct TokenizerClass {

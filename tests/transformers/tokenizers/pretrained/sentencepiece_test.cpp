@@ -162,8 +162,8 @@ TEST(SentencePieceFolder, OfTheAlgorithmsWordAndCharIsRefusedByName) {
 
 TEST(SentencePieceFolder, CutShortAnywhereOpensOrIsRefusedForEveryClass) {
   const std::string whole = small_model(1);
-  for (const char* const name :
-       {"", "LlamaTokenizer", "T5Tokenizer", "XLMRobertaTokenizer", "AlbertTokenizer"}) {
+  for (const char* const name : {"", "LlamaTokenizer", "T5Tokenizer", "XLMRobertaTokenizer",
+                                 "AlbertTokenizer", "DebertaV2Tokenizer"}) {
     const std::string config = R"({"tokenizer_class":")" + std::string(name) + R"("})";
     for (std::size_t size = 0; size < whole.size(); size += 5) {
       try {
