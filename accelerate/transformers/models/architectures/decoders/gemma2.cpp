@@ -1,4 +1,5 @@
 #include "accelerate/transformers/models/architectures/decoders/gemma2.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -229,34 +230,15 @@ Computed GemmaModel::compute(const TextInputs& inputs, const HeadNeeds& needs) {
 }
 
 GgufNames gemma_gguf(std::string_view architecture) {
-  return {.architecture = architecture,
-          .integers = {{"context_length", "max_position_embeddings"},
-                       {"block_count", "num_hidden_layers"},
-                       {"feed_forward_length", "intermediate_size"},
-                       {"embedding_length", "hidden_size"},
-                       {"attention.key_length", "head_dim"},
-                       {"attention.head_count", "num_attention_heads"},
-                       {"attention.head_count_kv", "num_key_value_heads"},
-                       {"attention.sliding_window", "sliding_window"},
-                       {"vocab_size", "vocab_size"}},
-          .numbers = {{"rope.freq_base", "rope_theta"},
-                      {"attention.layer_norm_rms_epsilon", "rms_norm_eps"}},
-          .outside = {{"token_embd", "model.embed_tokens"},
-                      {"output_norm", "model.norm"},
-                      {"output", "lm_head"}},
-          .layers = "model.layers.",
-          .inside = {{"attn_q", "self_attn.q_proj"},
-                     {"attn_k", "self_attn.k_proj"},
-                     {"attn_v", "self_attn.v_proj"},
-                     {"attn_output", "self_attn.o_proj"},
-                     {"attn_norm", "input_layernorm"},
-                     {"post_attention_norm", "post_attention_layernorm"},
-                     {"ffn_norm", "pre_feedforward_layernorm"},
-                     {"post_ffw_norm", "post_feedforward_layernorm"},
-                     {"ffn_gate", "mlp.gate_proj"},
-                     {"ffn_up", "mlp.up_proj"},
-                     {"ffn_down", "mlp.down_proj"}},
-          .adds_one_to_norms = true};
+  GgufNames names = llama_gguf(architecture);
+  names.integers.emplace_back("attention.key_length", "head_dim");
+  names.integers.emplace_back("attention.sliding_window", "sliding_window");
+  std::erase(names.inside, NamePairs::value_type("ffn_norm", "post_attention_layernorm"));
+  names.inside.emplace_back("post_attention_norm", "post_attention_layernorm");
+  names.inside.emplace_back("ffn_norm", "pre_feedforward_layernorm");
+  names.inside.emplace_back("post_ffw_norm", "post_feedforward_layernorm");
+  names.adds_one_to_norms = true;
+  return names;
 }
 
 }  // namespace

@@ -269,6 +269,8 @@ Computed LlamaModel::compute(const TextInputs& inputs, const HeadNeeds& needs) {
   return computed;
 }
 
+}  // namespace
+
 GgufNames llama_gguf(std::string_view architecture) {
   return {.architecture = architecture,
           .integers = {{"context_length", "max_position_embeddings"},
@@ -294,8 +296,6 @@ GgufNames llama_gguf(std::string_view architecture) {
                      {"ffn_up", "mlp.up_proj"},
                      {"ffn_down", "mlp.down_proj"}}};
 }
-
-}  // namespace
 
 Architecture llama_like(std::string_view model_type, const LlamaFamily& family) {
   Architecture made{

@@ -103,6 +103,8 @@ struct LlamaFamily {
 };
 
 [[nodiscard]] Architecture llama();
+/// Returns how GGUF files of `architecture` call what a Llama has.
+[[nodiscard]] GgufNames llama_gguf(std::string_view architecture);
 /// Returns an architecture with Llama's layers and heads. GGUF files of llama.cpp call it
 /// `model_type`.
 [[nodiscard]] Architecture llama_like(std::string_view model_type, const LlamaFamily& family);

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/embedding.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/transformers/models/architectures/decoders/llama.h"
 #include "accelerate/transformers/models/architectures/heads.h"
 #include "accelerate/transformers/models/layers/dropout.h"
 #include "accelerate/transformers/models/layers/rms_norm.h"
@@ -206,26 +207,11 @@ Computed Phi3Model::compute(const TextInputs& inputs, const HeadNeeds& needs) {
 }
 
 GgufNames phi3_gguf() {
-  return {.architecture = "phi3",
-          .integers = {{"context_length", "max_position_embeddings"},
-                       {"block_count", "num_hidden_layers"},
-                       {"feed_forward_length", "intermediate_size"},
-                       {"embedding_length", "hidden_size"},
-                       {"attention.head_count", "num_attention_heads"},
-                       {"attention.head_count_kv", "num_key_value_heads"},
-                       {"vocab_size", "vocab_size"}},
-          .numbers = {{"rope.freq_base", "rope_theta"},
-                      {"attention.layer_norm_rms_epsilon", "rms_norm_eps"}},
-          .outside = {{"token_embd", "model.embed_tokens"},
-                      {"output_norm", "model.norm"},
-                      {"output", "lm_head"}},
-          .layers = "model.layers.",
-          .inside = {{"attn_qkv", "self_attn.qkv_proj"},
-                     {"attn_output", "self_attn.o_proj"},
-                     {"attn_norm", "input_layernorm"},
-                     {"ffn_norm", "post_attention_layernorm"},
-                     {"ffn_up", "mlp.gate_up_proj"},
-                     {"ffn_down", "mlp.down_proj"}}};
+  GgufNames names = llama_gguf("phi3");
+  names.inside = {{"attn_qkv", "self_attn.qkv_proj"}, {"attn_output", "self_attn.o_proj"},
+                  {"attn_norm", "input_layernorm"},   {"ffn_norm", "post_attention_layernorm"},
+                  {"ffn_up", "mlp.gate_up_proj"},     {"ffn_down", "mlp.down_proj"}};
+  return names;
 }
 
 }  // namespace

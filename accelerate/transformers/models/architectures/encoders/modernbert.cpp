@@ -101,13 +101,11 @@ ModernBertConfig read_modernbert(const PretrainedConfig& config) {
   if (values.classifier_pooling != "cls" && values.classifier_pooling != "mean")
     config.refuse("classifier_pooling", "cls or mean");
   auto& types = values.layer_types;
-  const auto layers = static_cast<std::size_t>(values.num_hidden_layers);
-  for (std::int64_t i = 0; config.json_of("layer_types") == "null" && std::cmp_less(i, layers); ++i)
+  const bool has_types = config.json_of("layer_types") != "null";
+  for (std::int64_t i = 0; !has_types && i < values.num_hidden_layers; ++i)
     types.emplace_back(i % values.global_attn_every_n_layers == 0 ? kGlobal : kLocal);
-  if (types.size() == layers) return values;
-  throw ConfigError(config.name() + ": 'layer_types' has " + std::to_string(types.size()) +
-                    " entries; allowed are " + std::to_string(layers) +
-                    ", one for each of 'num_hidden_layers'");
+  check_layer_types(config, types, values.num_hidden_layers);
+  return values;
 }
 
 // Returns the rotation of the layers of a type, which has an entry of its own in rope_parameters.
