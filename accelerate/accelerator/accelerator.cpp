@@ -175,6 +175,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
   const StrategyOptions strategy{
       .sharding = sharding_settings(),
       .device = state.device(),
+      .checkpointing = options.gradient_checkpointing,
       .ddp = options.ddp,
       .when_alone = debug ? WhenAlone::check_as_a_group : WhenAlone::train};
   const auto forward = forward_precision(strategy.sharding);

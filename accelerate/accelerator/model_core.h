@@ -12,6 +12,7 @@
 #include "accelerate/comm/communicator.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/parallel/parallel_model.h"
+#include "accelerate/parallel/recompute/recompute.h"
 #include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/nested.h"
@@ -105,6 +106,8 @@ class ModelCore {
   decltype(auto) compute(Forward&& forward) const {
     const compat::MatrixProducts products;
     const AutocastScope scope(precision_.device, precision_.dtype, precision_.autocast);
+    std::optional<RecomputeScope> recompute;
+    if (parallel_.recompute) recompute.emplace(parallel_.recompute->plan());
     return std::forward<Forward>(forward)();
   }
 

@@ -20,6 +20,7 @@
 #include "accelerate/optim/accelerated_scheduler.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/optim/precision/grad_scaler.h"
+#include "accelerate/parallel/recompute/gradient_checkpointing.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/watch/profiler/profiler.h"
 #include "accelerate/watch/trackers/trackers.h"
@@ -64,6 +65,10 @@ struct AcceleratorOptions {
   /// Shards models over the ranks instead of giving every rank a copy. Default: as the launcher
   /// asks (ACCELERATE_USE_FSDP). See docs/fsdp.md.
   std::optional<FullyShardedDataParallelPlugin> fsdp_plugin = std::nullopt;
+  /// Which parts of prepared models compute their activations again in backward instead of keeping
+  /// them: less memory for a second forward. `GradientCheckpointing{}` chooses them. Default: none,
+  /// unless fsdp_plugin or the launcher asks for activation_checkpointing. See docs/memory.md.
+  std::optional<GradientCheckpointing> gradient_checkpointing = std::nullopt;
   InitProcessGroupKwargs init_process_group = {};
   ProfileKwargs profile = {};
   /// A group to use instead of the one that the environment describes.

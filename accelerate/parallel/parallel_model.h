@@ -10,6 +10,7 @@
 namespace accelerate {
 
 class DistributedDataParallel;
+class Recompute;
 
 /// What a strategy makes of a model. A caller takes the interface that it needs.
 struct ParallelModel {
@@ -19,6 +20,7 @@ struct ParallelModel {
   std::shared_ptr<Inspection> inspection;  ///< For tests and for the eye.
   /// For what needs a whole copy on every rank (Local SGD, uneven inputs); null without one.
   std::shared_ptr<DistributedDataParallel> replicas = nullptr;
+  std::shared_ptr<Recompute> recompute = nullptr;  ///< Null: everything is kept for backward.
 };
 
 }  // namespace accelerate

@@ -58,6 +58,10 @@ class DivisibleModule {
   /// names none.
   [[nodiscard]] virtual std::vector<std::string> no_split_modules() const = 0;
 
+  /// Makes the model keep nothing but the inputs of its layers for backward. Returns false, without
+  /// doing anything, if it cannot do that by itself: an engine does it then.
+  virtual bool compute_layers_again() { return false; }
+
   /// Returns which weights a group of tensor-parallel ranks cuts, and where a pipeline may be cut.
   /// Empty if the model does not say.
   [[nodiscard]] virtual ParallelPlan parallel_plan() const { return {}; }

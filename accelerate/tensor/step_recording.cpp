@@ -15,11 +15,8 @@ StepRecording::~StepRecording() {
   is_recording = false;
 }
 
-void refuse_in_recording(const std::string& what) {
-  if (!is_recording) return;
-  throw UsageError(what +
-                   " inside a recorded step: every replay would repeat this number. Use a "
-                   "loss that is a mean, or an input tensor of the step");
+void refuse_in_recording(const std::string& what, const std::string& why) {
+  if (is_recording) throw UsageError(what + " inside a recorded step: " + why);
 }
 
 }  // namespace accelerate::detail

@@ -15,8 +15,8 @@ class StepRecording {
   StepRecording& operator=(const StepRecording&) = delete;
 };
 
-/// Throws UsageError if the calling thread records a step. `what` begins the message: "backward()
-/// was given num_items".
-void refuse_in_recording(const std::string& what);
+/// Throws UsageError if the calling thread records a step. The message is "<what> inside a recorded
+/// step: <why, and the cure>".
+void refuse_in_recording(const std::string& what, const std::string& why);
 
 }  // namespace accelerate::detail

@@ -8,9 +8,33 @@
 
 namespace accelerate::detail {
 
-WriteMark::WriteMark(const at::Tensor& tensor)
-    : tensor_(tensor), version_(tensor._version()), bytes_(bytes()) {
-  if (!tensor_.is_cpu()) copy_ = copy();
+namespace {
+
+constexpr std::int64_t kValues = 4;
+constexpr std::size_t kWidest = sizeof(SampledValues) / kValues;  // Bytes of the widest element.
+
+}  // namespace
+
+SampledValues sample_values(const at::Tensor& tensor) {
+  SampledValues values{};
+  if (tensor.numel() == 0) return values;
+  // Dense elements may be read in any order. Otherwise only the first element is certain.
+  const bool is_dense = tensor.is_non_overlapping_and_dense();
+  const auto width = std::min<std::size_t>(tensor.element_size(), kWidest);
+  const std::int64_t apart = is_dense ? tensor.numel() / kValues : 0;
+  const std::size_t step = static_cast<std::size_t>(apart) * width;
+  const auto* first = static_cast<const std::byte*>(tensor.const_data_ptr());
+  for (std::size_t i = 0; i < kValues; ++i)
+    std::memcpy(values.data() + i * kWidest, first + i * step, width);
+  return values;
+}
+
+WriteMark::WriteMark(const at::Tensor& tensor) : tensor_(tensor), version_(tensor._version()) {
+  if (tensor_.is_cpu()) {
+    bytes_ = sample_values(tensor_);
+  } else {
+    copy_ = copy();
+  }
 }
 
 bool WriteMark::is_written() const {
@@ -18,22 +42,8 @@ bool WriteMark::is_written() const {
 }
 
 bool WriteMark::is_changed() const {
-  if (tensor_.is_cpu()) return bytes() != bytes_;
+  if (tensor_.is_cpu()) return sample_values(tensor_) != bytes_;
   return tensor_._version() != version_ && !copy().equal(copy_);
-}
-
-WriteMark::Bytes WriteMark::bytes() const {
-  Bytes values{};
-  if (!tensor_.is_cpu() || tensor_.numel() == 0) return values;
-  // Dense elements may be read in any order. Otherwise only the first element is certain.
-  const bool is_dense = tensor_.is_non_overlapping_and_dense();
-  const auto width = std::min<std::size_t>(tensor_.element_size(), kWidest);
-  const std::int64_t apart = is_dense ? tensor_.numel() / kValues : 0;
-  const std::size_t step = static_cast<std::size_t>(apart) * width;
-  const auto* first = static_cast<const std::byte*>(tensor_.const_data_ptr());
-  for (std::size_t i = 0; i < kValues; ++i)
-    std::memcpy(values.data() + i * kWidest, first + i * step, width);
-  return values;
 }
 
 at::Tensor WriteMark::copy() const {

@@ -9,6 +9,13 @@
 
 namespace accelerate::detail {
 
+/// The bytes of four values from all over a tensor.
+using SampledValues = std::array<std::byte, 64>;
+
+/// Returns values of `tensor`, which must lie in readable memory of the CPU; of a tensor that is not
+/// dense, the first value alone. Cost: a few loads.
+[[nodiscard]] SampledValues sample_values(const at::Tensor& tensor);
+
 /// Remembers the state of a tensor. The tensor's version counts writes, but not writes through
 /// `tensor.data()`, which LibTorch's SGD uses. On the CPU, four values from all over the tensor
 /// reveal such writes too. On other devices, where reading waits for the device, values are
@@ -24,17 +31,12 @@ class WriteMark {
   [[nodiscard]] bool is_changed() const;
 
  private:
-  static constexpr std::int64_t kValues = 4;
-  static constexpr std::size_t kWidest = 16;  // Bytes of the widest element.
-  using Bytes = std::array<std::byte, static_cast<std::size_t>(kValues) * kWidest>;
-
-  [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] at::Tensor copy() const;
 
   at::Tensor tensor_;
   std::int64_t version_;
-  Bytes bytes_;
-  at::Tensor copy_;  // The values, on other devices.
+  SampledValues bytes_{};  // On the CPU.
+  at::Tensor copy_;        // The values, on other devices.
 };
 
 }  // namespace accelerate::detail

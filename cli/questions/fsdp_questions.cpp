@@ -68,10 +68,7 @@ void ask_about_fsdp(Asking& ask) {
                is_first ? std::vector<std::string>() : of_second);
   if (is_first) ask_about_first_version(ask);
   ask_about_loading(ask, is_first);
-  if (ask.yes_for("fsdp_activation_checkpointing", "Compute activations again in the backward?",
-                  false))
-    ask.tell_for_python(
-        "Native programs refuse it, but for a Trainer of one of this library's models.");
+  ask.yes_for("fsdp_activation_checkpointing", "Compute activations again in the backward?", false);
 }
 
 void ask_about_parallelism(Asking& ask) {

@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "accelerate/base/text.h"
-#include "accelerate/parallel/sharded/module_tree.h"
+#include "accelerate/parallel/module_tree.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/transformers/models/auto_model.h"

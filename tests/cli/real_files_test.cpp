@@ -47,7 +47,7 @@ const RealFile kFiles[] = {
     {"recipe_zero3.yaml", "", kInitAndSave},
     {"recipe_fsdp1.yaml"},
     {"recipe_fsdp2.yaml"},
-    {"recipe_context_parallel.yaml", "", "!activation_checkpointing is true"},
+    {"recipe_context_parallel.yaml"},
     {"handbook_fsdp.yaml"},
     {"handbook_qlora_fsdp.yaml", "", "use_orig_params is false"},
     {"adapter_zero3_offload.yaml", "", kInit},

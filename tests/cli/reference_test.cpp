@@ -45,8 +45,7 @@ TEST(HelpPage, NamesTheWordsOfAFlagWhoseKeyHasSome) {
 }
 
 TEST(HelpPage, SaysWhatNativeProgramsRefuse) {
-  for (const char* name : {"fsdp_activation_checkpointing", "fsdp_activation_checkpointing_offload",
-                           "deepspeed_config_file", "use_megatron_lm"}) {
+  for (const char* name : {"deepspeed_config_file", "use_megatron_lm"}) {
     EXPECT_NE(find_flag(name)->help.find("native ones"), std::string::npos) << name;
   }
 }

@@ -26,6 +26,7 @@ EXPECTED = {
     "profiler": {1: r"^3 steps recorded$", 2: r"^3 steps recorded$"},
     "tracking": {1: r"^60 epochs logged$", 2: r"^60 epochs logged$"},
     "local_sgd": {1: r"^3840 steps$", 2: r"^1920 steps$"},
+    "recompute": {1: r"^[08] blocks are computed again$", 2: r"^8 blocks are computed again$"},
     # 4482 gradients of two bytes each.
     "communication_hook": {1: r"^0 bytes of gradients sent in a step$",
                            2: r"^8964 bytes of gradients sent in a step$"},

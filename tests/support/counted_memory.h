@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 namespace accelerate::testing {
 
@@ -18,20 +21,31 @@ class CountedMemory : public at::Allocator {
   CountedMemory(const CountedMemory&) = delete;
   CountedMemory& operator=(const CountedMemory&) = delete;
 
+  // The context is the data, as code that calls raw_allocate() wants.
   at::DataPtr allocate(std::size_t bytes) override {
-    auto block = std::make_unique<Block>(Block{inner_->allocate(bytes), bytes, counts_});
+    TORCH_CHECK_WITH(OutOfMemoryError, least_failing_ == 0 || bytes < least_failing_,
+                     "DefaultCPUAllocator: can't allocate memory: ", bytes, " bytes");
+    at::DataPtr memory = inner_->allocate(bytes);
+    void* const data = memory.get();
+    if (data == nullptr) return memory;
     const std::size_t live = counts_->live += bytes;
     auto& most = counts_->peak;
     for (auto peak = most.load(); peak < live && !most.compare_exchange_weak(peak, live);) {
     }
-    void* data = block->memory.get();
-    return {data, block.release(), &release, at::Device(at::kCPU)};
+    const std::lock_guard lock(blocks_mutex());
+    blocks().insert_or_assign(data, Block{std::move(memory), bytes, counts_});
+    return {data, data, &release, at::Device(at::kCPU)};
   }
-  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  at::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
   [[nodiscard]] std::size_t peak() const { return counts_->peak; }
+  [[nodiscard]] std::size_t live() const { return counts_->live; }
+  /// Begins to count the peak anew.
+  void forget_peak() { counts_->peak = counts_->live.load(); }
+  /// From now on, allocations of `bytes` or more fail as LibTorch's do; 0: none.
+  void fail_from(std::size_t bytes) { least_failing_ = bytes; }
 
  private:
   struct Counts {
@@ -43,11 +57,22 @@ class CountedMemory : public at::Allocator {
     std::shared_ptr<Counts> counts;
   };
   static constexpr std::uint8_t kPriority = 100;
-  static void release(void* context) {
-    const std::unique_ptr<Block> block(static_cast<Block*>(context));
-    block->counts->live -= block->bytes;
+  static std::mutex& blocks_mutex() {
+    static auto* mutex = new std::mutex;  // Tensors may live until the process ends.
+    return *mutex;
+  }
+  static std::unordered_map<void*, Block>& blocks() {
+    static auto* map = new std::unordered_map<void*, Block>;
+    return *map;
+  }
+  static void release(void* data) {
+    const std::lock_guard lock(blocks_mutex());
+    const auto block = blocks().extract(data);
+    if (block.empty()) return c10::GetDefaultCPUAllocator()->raw_deleter()(data);  // Older.
+    block.mapped().counts->live -= block.mapped().bytes;
   }
   at::Allocator* inner_;
+  std::atomic<std::size_t> least_failing_{0};
   std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
 };
 

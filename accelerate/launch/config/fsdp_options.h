@@ -52,8 +52,10 @@ struct FullyShardedDataParallelPlugin {
   std::optional<bool> sync_module_states{};  ///< Version 1: rank 0's values to all; default false.
   /// Version 1: gathers ahead in forward too; default false.
   std::optional<bool> forward_prefetch{};
-  std::optional<bool> activation_checkpointing{};          ///< true is refused, see resolve().
-  std::optional<bool> activation_checkpointing_offload{};  ///< true is refused too.
+  /// Units compute their activations again in backward; default false.
+  std::optional<bool> activation_checkpointing{};
+  /// Version 2: their inputs wait in host memory; default false.
+  std::optional<bool> activation_checkpointing_offload{};
   /// Only rank 0 reads weights; default false.
   std::optional<bool> cpu_ram_efficient_loading{};
   /// Class names without namespace and `Impl`, for TRANSFORMER_BASED_WRAP.
@@ -91,6 +93,8 @@ struct ResolvedFsdpOptions {
   /// True whenever cpu_ram_efficient_loading is; under version 2 only then.
   bool sync_module_states = false;
   bool forward_prefetch = false;
+  bool activation_checkpointing = false;
+  bool activation_checkpointing_offload = false;
   bool cpu_ram_efficient_loading = false;
   std::vector<std::string> transformer_cls_names_to_wrap{};
   std::int64_t min_num_params = 0;

@@ -146,23 +146,18 @@ void decide_saving(const Said& said, ResolvedFsdpOptions& settings) {
   }
 }
 
-void refuse_activation_checkpointing(const Said& said, int version) {
-  const bool on = said.is_on(&Plugin::activation_checkpointing);
-  const bool offload = said.is_on(&Plugin::activation_checkpointing_offload);
-  if (offload && !on) {
+void decide_checkpointing(const Said& said, ResolvedFsdpOptions& settings) {
+  settings.activation_checkpointing = said.is_on(&Plugin::activation_checkpointing);
+  settings.activation_checkpointing_offload = said.is_on(&Plugin::activation_checkpointing_offload);
+  if (!settings.activation_checkpointing_offload) return;
+  if (!settings.activation_checkpointing) {
     throw ConfigError(
         "activation_checkpointing_offload is true and activation_checkpointing is not; nothing is "
         "recomputed then. Set both, or leave both out.");
   }
-  if (offload && version != 2) {
+  if (settings.version != 2) {
     throw ConfigError("activation_checkpointing_offload is true with fsdp_version 1; it needs 2");
   }
-  if (!on) return;
-  throw ConfigError(
-      "activation_checkpointing is true, which this version does not have: it neither recomputes "
-      "activations by this key nor has a checkpoint() function yet. Set "
-      "fsdp_activation_checkpointing "
-      "to false; smaller micro-batches with gradient accumulation save activation memory too.");
 }
 
 // --- Element types -------------------------------------------------------------------------------
@@ -257,7 +252,7 @@ ResolvedFsdpOptions resolve(const FullyShardedDataParallelPlugin& plugin,
   decide_loading(said, settings);
   decide_saving(said, settings);
   decide_dtypes(plugin, mixed_precision, settings);
-  refuse_activation_checkpointing(said, settings.version);
+  decide_checkpointing(said, settings);
   settings.cpu_offload = said.is_on(&Plugin::cpu_offload);
   settings.limit_all_gathers = plugin.limit_all_gathers;
   return settings;

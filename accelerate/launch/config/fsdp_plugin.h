@@ -55,8 +55,7 @@ namespace accelerate {
 /// as bf16, `no` sets none. Warns of fields that the version ignores.
 ///
 /// Throws ConfigError for a word or number out of range, for fields that contradict one another or
-/// the version, and for a bad regular expression. Throws it for activation checkpointing too, which
-/// this version does not have. The error says what was found, where, what is allowed and the cure.
+/// the version, and for a bad regular expression. The error says what was found, where, what is allowed and the cure.
 [[nodiscard]] ResolvedFsdpOptions resolve(const FullyShardedDataParallelPlugin& plugin,
                                           MixedPrecision mixed_precision);
 

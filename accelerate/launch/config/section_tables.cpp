@@ -78,8 +78,8 @@ const KeyTable<FullyShardedDataParallelPlugin>& fsdp_table() {
     key("fsdp_use_orig_params", &C::use_orig_params, "Allow frozen and trained parameters in one unit.", {.flag = KeyFlag{truth, "true"}}),
     key("fsdp_cpu_ram_efficient_loading", &C::cpu_ram_efficient_loading, "Only rank 0 reads the weights; needs --fsdp_sync_module_states.", {.flag = KeyFlag{truth, "true"}}),
     key("fsdp_sync_module_states", &C::sync_module_states, "Send rank 0's parameters to all ranks at the start.", {.flag = KeyFlag{truth, "true"}}),
-    key("fsdp_activation_checkpointing", &C::activation_checkpointing, "Compute activations again in the backward pass of a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
-    key("fsdp_activation_checkpointing_offload", &C::activation_checkpointing_offload, "Keep the inputs of checkpointed layers in CPU memory, in a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
+    key("fsdp_activation_checkpointing", &C::activation_checkpointing, "Compute activations again in the backward pass instead of keeping them.", {.flag = KeyFlag{truth, "false"}}),
+    key("fsdp_activation_checkpointing_offload", &C::activation_checkpointing_offload, "Keep the inputs of checkpointed layers in CPU memory (version 2).", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_ignored_modules", &C::ignored_modules, "Regular expression of module names that stay whole.", {.joined_by = "|"}),
   }, FlagGroup::fsdp};
   return kTable;

@@ -31,7 +31,9 @@ void ItemCount::add(std::int64_t items) {
     throw UsageError("backward() was given num_items = " + std::to_string(items) +
                      "; allowed is 0 or more: the number of items that the loss sums over");
   }
-  refuse_in_recording("backward() was given num_items = " + std::to_string(items));
+  refuse_in_recording("backward() was given num_items = " + std::to_string(items),
+                        "every replay would repeat this number. Use a loss that is a mean, or an "
+                        "input tensor of the step");
   require(Kind::counted);
   items_ += items;
 }

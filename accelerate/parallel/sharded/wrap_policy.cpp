@@ -11,7 +11,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/parallel/sharded/module_tree.h"
+#include "accelerate/parallel/module_tree.h"
 #include "accelerate/tensor/divisible_module.h"
 
 namespace accelerate::detail {

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <exception>
@@ -10,14 +9,11 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/tensor/compat/deferred_tape.h"
+#include "accelerate/tensor/compat/interception.h"
 #include "accelerate/tensor/compat/leaf_memory.h"
 
 namespace accelerate::compat {
 namespace {
-
-// LibTorch reserves this key for deferred construction of modules, but does not use it. It has
-// precedence over autograd, so each operation is seen once and as a whole.
-constexpr auto kKey = c10::DispatchKey::DeferredInit;
 
 thread_local FactoryScope* innermost = nullptr;
 
@@ -52,24 +48,27 @@ bool takes_deferred(const torch::jit::Stack& arguments) {
   return found;
 }
 
-void in_scope(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard once(kKey);
-  const auto* scope = FactoryScope::current();
-  if (scope == nullptr) return op.callBoxed(stack);  // An autograd thread without a scope.
-  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-  torch::jit::Stack written(stack->end() - count, stack->end());
-  auto* device = device_of(op.schema(), *stack);
-  if (device != nullptr && device->isNone()) *device = scope->device();
-  if ((device != nullptr && makes_deferred(*scope, *device)) ||
-      (scope->tape() && takes_deferred(written))) {
-    scope->tape()->record(op, written, *stack);
-  } else {
-    op.callBoxed(stack);
+// Routes calls to the innermost scope of the thread.
+class Construction final : public Interceptor {
+ public:
+  void intercept(const InterceptedCall& call) override {
+    const FactoryScope& scope = *FactoryScope::current();
+    torch::jit::Stack& stack = call.stack();
+    torch::jit::Stack written = call.arguments().vec();
+    auto* device = device_of(call.op().schema(), stack);
+    if (device != nullptr && device->isNone()) *device = scope.device();
+    if ((device != nullptr && makes_deferred(scope, *device)) ||
+        (scope.tape() && takes_deferred(written))) {
+      scope.tape()->record(call.op(), written, stack);
+    } else {
+      call.proceed();
+    }
   }
-}
+};
 
-TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&in_scope>());
+Interceptor& construction() {
+  static Construction instance;
+  return instance;
 }
 
 const DeferredStorage& checked(const at::Tensor& tensor) {
@@ -91,7 +90,7 @@ FactoryScope::FactoryScope(c10::Device device, bool buffers_too)
       exceptions_(std::uncaught_exceptions()),
       outer_(innermost),
       tape_(outer_ != nullptr ? outer_->tape_ : nullptr),
-      guard_(kKey) {
+      interception_(Layer::construction, construction()) {
   if (!tape_ && device.is_meta()) tape_ = std::make_shared<Tape>();
   innermost = this;
 }
@@ -99,7 +98,7 @@ FactoryScope::FactoryScope(c10::Device device, bool buffers_too)
 FactoryScope::~FactoryScope() {
   innermost = outer_;
   if (!tape_ || (outer_ != nullptr && outer_->tape_)) return;
-  const c10::impl::ExcludeDispatchKeyGuard plainly(kKey);
+  const WithoutInterception plainly;
   if (!buffers_too_ && std::uncaught_exceptions() == exceptions_) {
     try {
       tape_->give_memory_to_buffers();
@@ -123,13 +122,13 @@ void check_deferred(const at::Tensor& tensor) {
 }
 
 at::Tensor deferred_value(const at::Tensor& tensor) {
-  const c10::impl::ExcludeDispatchKeyGuard plainly(kKey);
+  const WithoutInterception plainly;
   const auto place = checked(tensor);
   return over_storage(place.tape->value_of(place.id), tensor);
 }
 
 void materialise_deferred_(const std::vector<at::Tensor>& leaves, c10::Device device) {
-  const c10::impl::ExcludeDispatchKeyGuard plainly(kKey);
+  const WithoutInterception plainly;
   const at::NoGradGuard no_grad;
   std::map<std::pair<const Tape*, StorageId>, at::Storage> storages;
   for (const auto& leaf : leaves) {

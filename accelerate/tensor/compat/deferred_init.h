@@ -4,10 +4,11 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
 #include <vector>
+
+#include "accelerate/tensor/compat/interception.h"
 
 namespace accelerate::compat {
 
@@ -39,7 +40,7 @@ class FactoryScope {
   int exceptions_;
   FactoryScope* outer_;
   std::shared_ptr<Tape> tape_;
-  c10::impl::IncludeDispatchKeyGuard guard_;
+  InterceptionScope interception_;
 };
 
 /// Whether `tensor` has no memory but its value is known, because it was made while a FactoryScope

@@ -6,11 +6,11 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
+
+#include "accelerate/tensor/compat/operator_traits.h"
 
 namespace accelerate::compat {
 namespace {
@@ -18,56 +18,17 @@ namespace {
 // A deleter that marks memory as lent; the context of such memory is the owner.
 void keep(void*) {}
 
-// --- operators -----------------------------------------------------------------------------------
-
-// What an operator does with its arguments, according to its schema.
-struct Traits {
-  bool only_makes_views = false;
-  std::uint64_t written = 0;  // Bit i: argument i is changed in place.
-};
-
-// These operators do not touch the elements, although their schemas say that they write or read.
-constexpr std::array<std::string_view, 24> kHarmless = {
-    "aten::requires_grad_", "aten::detach_",     "aten::retain_grad",
-    "aten::set_data",       "aten::_backward",   "aten::_has_compatible_shallow_copy_type",
-    "aten::empty_like",     "aten::zeros_like",  "aten::ones_like",
-    "aten::full_like",      "aten::rand_like",   "aten::randn_like",
-    "aten::randint_like",   "aten::new_empty",   "aten::new_zeros",
-    "aten::new_ones",       "aten::new_full",    "aten::new_empty_strided",
-    "aten::is_same_size",   "aten::_version",    "aten::output_nr",
-    "aten::is_pinned",      "aten::result_type", "aten::can_cast"};
-
-Traits read_traits(const at::RecordFunction& function) {
-  Traits traits;
-  const auto schema = function.operator_schema();
-  if (!schema) return traits;
-  const auto& returns = schema->returns();
-  traits.only_makes_views =
-      !returns.empty() && std::ranges::all_of(returns, [](const c10::Argument& result) {
-        return result.alias_info() != nullptr && !result.alias_info()->isWrite();
-      });
-  if (std::ranges::find(kHarmless, schema->name()) != kHarmless.end()) {
-    traits.only_makes_views = true;
-    return traits;
-  }
-  const auto& arguments = schema->arguments();
-  for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
-    const auto* alias = arguments[i].alias_info();
-    if (alias != nullptr && alias->isWrite()) traits.written |= std::uint64_t{1} << i;
-  }
-  return traits;
-}
-
 // Operator names are unique objects, so their addresses identify them. A function without an
 // operator is only a label around operators, which are seen separately.
-const Traits& traits_of(const at::RecordFunction& function) {
-  static const Traits kNoOperator{.only_makes_views = true};
-  thread_local std::unordered_map<const char*, Traits> known;
+const OperatorTraits& traits_of(const at::RecordFunction& function) {
+  static const OperatorTraits kNoOperator{.only_makes_views = true};
+  thread_local std::unordered_map<const char*, OperatorTraits> known;
   const char* const name = function.name();
   const auto found = known.find(name);
   if (found != known.end()) return found->second;
   if (!function.operator_name()) return kNoOperator;
-  return known.emplace(name, read_traits(function)).first->second;
+  const auto schema = function.operator_schema();
+  return known.emplace(name, schema ? read_traits(*schema) : OperatorTraits{}).first->second;
 }
 
 struct CallStack {
@@ -92,12 +53,11 @@ void tell_list(const c10::IValue& list, const OperatorUse& use) {
 }
 
 void tell_owners(const at::RecordFunction& function) {
-  const Traits& traits = traits_of(function);
+  const OperatorTraits& traits = traits_of(function);
   if (traits.only_makes_views) return;
   std::size_t i = 0;
   for (const c10::IValue& input : function.inputs()) {
-    const bool written = i < 64 && (traits.written >> i & 1) != 0;
-    const OperatorUse use{function.name(), written, call_stack.outermost, 0};
+    const OperatorUse use{function.name(), traits.writes(i), call_stack.outermost, 0};
     if (input.isTensor()) {
       tell(input.toTensor(), use);
     } else if (input.isList()) {

@@ -148,6 +148,10 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// that asks for attention weights or uses a cache keeps everything. Gradients of gradients
   /// (create_graph) then throw UsageError. Default: off.
   void gradient_checkpointing_enable() { set_recomputes(true); }
+  bool compute_layers_again() override {
+    gradient_checkpointing_enable();
+    return true;
+  }
   void gradient_checkpointing_disable() { set_recomputes(false); }
   [[nodiscard]] bool is_gradient_checkpointing() const { return recomputes_; }
   /// While the model trains, adds noise to word embeddings: uniform between plus and minus

@@ -51,17 +51,12 @@ PreparedModel::PreparedModel(Accelerator& accelerator, TrainableModel model)
       call_(std::make_shared<Callable>(Callable{model_}), prepare_core(accelerator, model_)) {}
 
 TrainedModel::TrainedModel(const TrainerOptions& options, const ResolvedArguments& args,
-                           Accelerator& accelerator, bool recomputes)
-    : options_(options),
-      args_(args),
-      accelerator_(accelerator),
-      recomputes_(recomputes),
-      model_(model_of(options)) {
+                           Accelerator& accelerator)
+    : options_(options), args_(args), accelerator_(accelerator), model_(model_of(options)) {
   apply_arguments();
 }
 
 void TrainedModel::apply_arguments() {
-  if (recomputes_) pretrained_for(model_, "gradient_checkpointing").gradient_checkpointing_enable();
   if (args_.neftune_noise_alpha)
     pretrained_for(model_, "neftune_noise_alpha").set_embedding_noise(*args_.neftune_noise_alpha);
   if (args_.use_cache)

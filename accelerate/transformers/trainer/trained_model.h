@@ -39,10 +39,9 @@ class PreparedModel {
 class TrainedModel {
  public:
   /// Makes the model with model_init, if it is set, and turns on what the arguments ask for: noise
-  /// on embeddings, TF32, and, with `recomputes`, recomputing of activations. All references must
-  /// outlive this. Throws ConfigError without a model, and for a model that cannot do what is asked.
+  /// on embeddings, and TF32. All references must outlive this. Throws ConfigError without a model, and for a model that cannot do what is asked.
   TrainedModel(const TrainerOptions& options, const ResolvedArguments& args,
-               Accelerator& accelerator, bool recomputes);
+               Accelerator& accelerator);
 
   [[nodiscard]] const TrainableModel& model() const { return model_; }
   /// Returns the model behind the Accelerator. The first call prepares it. [collective then]
@@ -72,7 +71,6 @@ class TrainedModel {
   const TrainerOptions& options_;
   const ResolvedArguments& args_;
   Accelerator& accelerator_;
-  bool recomputes_;
   TrainableModel model_;
   std::optional<PreparedModel> prepared_;
   std::shared_ptr<torch::optim::Optimizer> own_optimizer_;

@@ -46,7 +46,7 @@ TrainerCore::TrainerCore(TrainerOptions given, const Asked& asked)
     : options(std::move(given)),
       accelerator(asked.accelerator),
       args(launched(asked.args, accelerator)),
-      trained(options, args, accelerator, asked.accelerator.recomputes_activations),
+      trained(options, args, accelerator),
       recipe(recipe_of(*this)),
       record(args, accelerator, trained) {}
 

@@ -29,7 +29,7 @@ struct TrainerCore {
  private:
   struct Asked {
     ResolvedArguments args;
-    TrainerAcceleratorOptions accelerator;
+    AcceleratorOptions accelerator;
   };
   static Asked asked_of(const TrainingArguments& given);
   TrainerCore(TrainerOptions given, const Asked& asked);

@@ -79,6 +79,24 @@ KeysTrace trace_of(const Plugin& plugin, int ranks = 2) {
 
 const Events kAll{"root", "block0", "block1", "block2", "block3"};
 
+// --- activations ---------------------------------------------------------------------------------
+
+// A unit comes when its forward is computed again, and stays for its backward.
+TEST(ShardedKeys, ActivationCheckpointingRecomputesTheUnits) {
+  const auto plain = trace_of(blocks_gathered());
+  auto plugin = blocks_gathered();
+  plugin.activation_checkpointing = true;
+  const auto again = trace_of(plugin);
+  EXPECT_EQ(again.forward, plain.forward);
+  EXPECT_EQ(only(again.backward, "gather"), only(plain.backward, "gather"));
+  EXPECT_EQ(only(again.backward, "reduce"), only(plain.backward, "reduce"));
+  Accelerator accelerator({.cpu = true, .fsdp_plugin = plugin});
+  ShardedNet net(ShardedNetOptions{.blocks = 4});
+  auto model = accelerator.prepare(net);
+  EXPECT_EQ(model.core()->parallel().recompute->units(),
+            (Events{"block0", "block1", "block2", "block3"}));
+}
+
 // --- units and when they are there ---------------------------------------------------------------
 
 TEST(ShardedKeys, ShardingStrategySaysHowOftenAUnitIsGathered) {

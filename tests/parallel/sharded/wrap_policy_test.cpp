@@ -11,7 +11,7 @@
 #include <set>
 
 #include "accelerate/base/error.h"
-#include "accelerate/parallel/sharded/module_tree.h"
+#include "accelerate/parallel/module_tree.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/reference.h"

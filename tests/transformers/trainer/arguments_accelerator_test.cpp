@@ -301,23 +301,23 @@ TEST(AccumulationSteps, AreTheArgumentsThenTheLaunchers) {
 
 TEST(RecomputesActivations, ByTheArgumentOrByTheKeyOfSharding) {
   const LauncherVariables variables;
+  const auto checkpoints = [](const TrainingArguments& args) {
+    return accelerator_options(resolved(args)).gradient_checkpointing.has_value();
+  };
+  EXPECT_FALSE(checkpoints({}));
+  EXPECT_FALSE(checkpoints({.fsdp = true}));
+  EXPECT_TRUE(checkpoints({.gradient_checkpointing = true}));
+  EXPECT_TRUE(checkpoints({.activation_checkpointing = true}));
   const FullyShardedDataParallelPlugin config{.activation_checkpointing = true};
-  EXPECT_FALSE(accelerator_options(resolved({})).recomputes_activations);
-  EXPECT_TRUE(
-      accelerator_options(resolved({.activation_checkpointing = true})).recomputes_activations);
-  EXPECT_TRUE(accelerator_options(resolved({.fsdp_config = config})).recomputes_activations);
-  EXPECT_FALSE(accelerator_options(resolved({.fsdp = true})).recomputes_activations);
-  EXPECT_NO_THROW((void)sharding_of_args({.fsdp_config = config}));
-  const FullyShardedDataParallelPlugin offload{.activation_checkpointing = true,
-                                               .activation_checkpointing_offload = true};
-  expect_has(refusal_of_options({.fsdp_config = offload}), "activation_checkpointing_offload");
+  EXPECT_TRUE(sharding_of_args({.fsdp_config = config}).activation_checkpointing);
+  EXPECT_FALSE(sharding_of_args({.fsdp = true}).activation_checkpointing);
 }
 
 TEST(RecomputesActivations, ByTheLauncher) {
   const LauncherVariables variables(
       Variables{{"ACCELERATE_USE_FSDP", "true"}, {"FSDP_ACTIVATION_CHECKPOINTING", "true"}});
-  EXPECT_TRUE(accelerator_options(resolved({})).recomputes_activations);
-  EXPECT_NO_THROW((void)sharding_of_args({}));
+  EXPECT_FALSE(accelerator_options(resolved({})).fsdp_plugin);  // The launcher says all.
+  EXPECT_TRUE(resolve({}, MixedPrecision::no).activation_checkpointing);
 }
 
 // --- The rest ------------------------------------------------------------------------------------

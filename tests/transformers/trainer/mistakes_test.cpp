@@ -108,7 +108,7 @@ std::vector<Mistake> mistakes() {
        "eval_dataset"},
       {"other model",
        [](Options& o) {
-         o.args.gradient_checkpointing = true;
+         o.args.neftune_noise_alpha = 5.0;
          o.model = trainable(torch::nn::Linear(8, 2),
                              [](torch::nn::Linear&, const Inputs&) { return ModelOutput{}; });
        },

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <type_traits>
 
+#include "accelerate/tensor/compat/interception.h"
 #include "accelerate/transformers/models/layers/kernels/kernels.h"
 
 namespace accelerate::detail {
@@ -69,6 +70,7 @@ using torch::autograd::variable_list;
 struct Kept : torch::autograd::Function<Kept> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& mask, double share) {
+    const compat::WithoutInterception unseen;  // It writes without an operator.
     context->save_for_backward({mask});
     context->saved_data["share"] = share;
     return kept(input, mask, share);
@@ -130,6 +132,7 @@ void draw(at::mt19937_data_pod& generator, std::uint64_t limit, bool* keep, std:
 }  // namespace
 
 at::Tensor bernoulli_mask(const at::Tensor& like, double p) {
+  const compat::WithoutInterception unseen;  // It writes without an operator.
   at::Tensor mask = at::empty_like(like, like.options().dtype(at::kBool));
   if (mask.numel() == 0) return mask;
   auto* generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());

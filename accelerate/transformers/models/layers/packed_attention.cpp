@@ -19,6 +19,7 @@
 #include <memory>
 #include <utility>
 
+#include "accelerate/tensor/compat/interception.h"
 #include "accelerate/transformers/models/layers/dropout.h"
 #include "accelerate/transformers/models/layers/kernels/kernels.h"
 
@@ -182,6 +183,7 @@ struct PackedAttend : torch::autograd::Function<PackedAttend> {
                             const at::Tensor& key, const at::Tensor& value,
                             const PackedAttention& given) {
     RECORD_FUNCTION("accelerate::packed_attention", c10::ArrayRef<c10::IValue>());
+    const compat::WithoutInterception unseen;  // It writes without an operator.
     PackedAttention spec = given;
     Size weights = 0;
     for (SequencePlace& place : spec.sequences) {

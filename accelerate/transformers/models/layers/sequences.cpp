@@ -8,6 +8,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/tensor/compat/interception.h"
 
 namespace accelerate::detail {
 namespace {
@@ -74,6 +75,7 @@ SequenceBegins sequences_in(const RowPositions& positions, SequenceRule rule) {
 }
 
 at::Tensor same_sequence(const SequenceBegins& begins, std::int64_t length, std::int64_t keys) {
+  const compat::WithoutInterception unseen;  // It writes without an operator.
   const auto rows = static_cast<std::int64_t>(begins.size());
   at::Tensor numbers = at::empty({rows, keys}, at::TensorOptions(at::kLong).device(at::kCPU));
   auto* number = numbers.mutable_data_ptr<std::int64_t>();

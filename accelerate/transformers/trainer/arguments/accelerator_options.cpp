@@ -102,24 +102,6 @@ void take_defaults(Plugin& plugin, int version) {
     plugin.sync_module_states = true;
 }
 
-// --- Activations ---------------------------------------------------------------------------------
-
-bool plugin_recomputes(const Plugin& plugin) {
-  const auto& said = plugin.activation_checkpointing;
-  return said ? *said : env_flag("FSDP_ACTIVATION_CHECKPOINTING", false);
-}
-
-// The models recompute their layers themselves, so the engine is not asked to.
-void leave_recomputing_to_models(Plugin& plugin) {
-  const auto& offload = plugin.activation_checkpointing_offload;
-  if (offload ? *offload : env_flag("FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD", false))
-    throw ConfigError(
-        "fsdp_activation_checkpointing_offload is true; allowed is false. Layers that are computed "
-        "again keep their inputs where they are. Set it to false, and "
-        "fsdp_activation_checkpointing or gradient_checkpointing to true.");
-  if (plugin_recomputes(plugin)) plugin.activation_checkpointing = false;
-}
-
 // Returns an empty plugin when only the launcher asks for sharding, and nothing when nobody asks.
 std::optional<Plugin> requested_plugin(const ResolvedArguments& args, const Plugin& file) {
   if (!asks_for_sharding(args)) return use_fsdp() ? std::optional<Plugin>(Plugin{}) : std::nullopt;
@@ -207,22 +189,19 @@ DistributedDataParallelKwargs ddp_kwargs(const ResolvedArguments& args, bool sha
 
 }  // namespace
 
-TrainerAcceleratorOptions accelerator_options(const ResolvedArguments& args) {
+AcceleratorOptions accelerator_options(const ResolvedArguments& args) {
   detail::FsdpFile file;
   if (const auto* path = std::get_if<std::filesystem::path>(&args.fsdp_config.value()))
     file = detail::read_fsdp_file(*path);
   tell_of_overruled_keys(args, file);
-  TrainerAcceleratorOptions options;
+  AcceleratorOptions options;
   options.mixed_precision = precision_of(args, file);
   options.cpu = args.use_cpu;
   options.dataloader_config = loader_configuration(args);
   auto& plugin = options.fsdp_plugin = requested_plugin(args, file.plugin);
-  options.recomputes_activations =
-      args.gradient_checkpointing || (plugin && plugin_recomputes(*plugin));
-  if (plugin) leave_recomputing_to_models(*plugin);
+  if (args.gradient_checkpointing) options.gradient_checkpointing = GradientCheckpointing{};
   options.ddp = ddp_kwargs(args, plugin || use_deepspeed());
-  const bool says_nothing = plugin && !plugin->activation_checkpointing;
-  if (says_nothing && !asks_for_sharding(args)) plugin = std::nullopt;
+  if (!asks_for_sharding(args)) plugin = std::nullopt;  // The launcher says all.
   options.init_process_group.timeout = std::chrono::seconds(args.ddp_timeout);
   options.init_process_group.backend = args.ddp_backend;
   return options;

@@ -8,14 +8,6 @@
 
 namespace accelerate {
 
-/// What the arguments and the launcher ask of an Accelerator, and of the model behind it.
-struct TrainerAcceleratorOptions : AcceleratorOptions {
-  /// Whether the model recomputes layers in backward: with `gradient_checkpointing`, or, where
-  /// models are sharded, with `activation_checkpointing` of `fsdp_config` or of the launcher. That
-  /// key is off in `fsdp_plugin`, because the Trainer does the work.
-  bool recomputes_activations = false;
-};
-
 /// Returns the options that `args` ask for. Trackers are left to the caller.
 ///
 /// Mixed precision is what `bf16` or `fp16` says, else ACCELERATE_MIXED_PRECISION, else the key
@@ -35,7 +27,7 @@ struct TrainerAcceleratorOptions : AcceleratorOptions {
 /// Local; opens the file of `fsdp_config`. Throws ConfigError for a file or variable that is not
 /// allowed, for settings that contradict one another, and for `fsdp` under a launcher that asks for
 /// DeepSpeed.
-[[nodiscard]] TrainerAcceleratorOptions accelerator_options(const ResolvedArguments& args);
+[[nodiscard]] AcceleratorOptions accelerator_options(const ResolvedArguments& args);
 
 /// The number of batches in a step: the argument, else ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else
 /// 1. Throws ConfigError when the variable is not a number of at least 1.

@@ -1,4 +1,4 @@
-#include "accelerate/parallel/sharded/module_tree.h"
+#include "accelerate/parallel/module_tree.h"
 
 #include <algorithm>
 #include <regex>

@@ -1,0 +1,246 @@
+#include "accelerate/parallel/recompute/unit_record.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "accelerate/tensor/compat/deferred_tape.h"
+#include "accelerate/tensor/compat/matrix_products.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Stands for tensors among recorded arguments.
+const at::Tensor& placeholder() {
+  static const at::Tensor tensor = at::empty({0});
+  return tensor;
+}
+
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+
+// Returns the generator from which a random operator draws.
+at::Generator generator_of(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  c10::Device device(c10::kCPU);
+  for (std::size_t i = arguments.size(); i-- > 0;) {  // The first tensor counts most.
+    const c10::IValue& value = arguments[i];
+    if (value.isGenerator()) return value.toGenerator();
+    if (value.isDevice() && op.schema().arguments()[i].name() == "device")
+      device = value.toDevice();
+    if (value.isTensor() && value.toTensor().defined()) device = value.toTensor().device();
+  }
+  return at::globalContext().defaultGenerator(device);
+}
+
+}  // namespace
+
+UnitRecord::UnitRecord(std::string unit)
+    : unit_(std::move(unit)), wants_products_(compat::MatrixProducts::are_wanted()) {}
+
+std::string UnitRecord::name_of(std::size_t call) const {
+  return calls_[call].op.schema().name() + " of " + unit_;
+}
+
+UnitRecord::Memory* UnitRecord::memory_of(const at::Tensor& tensor) {
+  const auto found = memories_.find(storage_of(tensor));
+  return found == memories_.end() ? nullptr : &found->second;
+}
+
+void UnitRecord::hold(const at::Tensor& tensor, Held held) {
+  if (const auto* storage = storage_of(tensor)) held_.emplace(storage, held);
+}
+
+std::size_t UnitRecord::add_external(const at::Tensor& tensor) {
+  const std::size_t place = externals_.size();
+  externals_.push_back({.tensor = tensor.is_leaf() ? tensor : tensor.detach(),
+                        .requires_grad = tensor.requires_grad(),
+                        .is_leaf = tensor.is_leaf(),
+                        .version = Version(tensor)});
+  const WeakTensor weak(tensor.getIntrusivePtr());
+  known_externals_.insert_or_assign(tensor.unsafeGetTensorImpl(), std::pair(weak, place));
+  hold(tensor, {.is_external = true, .external = place});
+  if (auto* storage = storage_of(tensor)) {
+    memories_.try_emplace(
+        storage, Memory{.storage = tensor.storage().getWeakStorageImpl(), .is_external = true});
+  }
+  return place;
+}
+
+RecordedArgument UnitRecord::note_argument(RecordedCall& call, const at::Tensor& tensor) {
+  RecordedArgument argument{.requires_grad = tensor.requires_grad()};
+  const Memory* memory = memory_of(tensor);
+  if (memory != nullptr && memory->writer) call.needs.push_back(*memory->writer);
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  if (const auto result = results_.find(impl); result != results_.end()) {
+    argument.origin = result->second.second;
+  } else if (const auto known = known_externals_.find(impl); known != known_externals_.end()) {
+    argument.external = known->second.second;
+  } else if (memory != nullptr && !memory->is_external && memory->whole &&
+             memory->dtype == tensor.scalar_type()) {
+    argument.origin = memory->whole;  // Another tensor over a result, as data() makes.
+    argument.geometry = Geometry::of(tensor);
+  } else {
+    argument.external = add_external(tensor);
+  }
+  if (argument.origin) call.needs.push_back(argument.origin->call);
+  return argument;
+}
+
+void UnitRecord::begin(const compat::InterceptedCall& call, const compat::OperatorTraits& traits,
+                       bool keeps_results) {
+  RecordedCall recorded{.op = call.op(),
+                        .with_gradients = at::GradMode::is_enabled(),
+                        .writes = traits.written != 0,
+                        .autocast = AutocastState::present(),
+                        .keeps_results = keeps_results && traits.written == 0};
+  written_.clear();
+  const auto arguments = call.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_read = !traits.only_makes_views && !traits.writes(i);
+    const bool is_written = traits.writes(i);
+    recorded.arguments.push_back(
+        compat::map_tensors(arguments[i], [&](const at::Tensor& tensor) -> at::Tensor {
+          if (!tensor.defined()) return tensor;
+          recorded.tensors.push_back(note_argument(recorded, tensor));
+          if (is_read) recorded.tensors.back().sample = sample_of(tensor);
+          if (is_written && storage_of(tensor) != nullptr) written_.push_back(storage_of(tensor));
+          return placeholder();
+        }));
+  }
+  if (call.op().hasTag(at::Tag::nondeterministic_seeded)) {
+    recorded.generator = generator_of(call.op(), arguments);
+    const std::lock_guard lock(recorded.generator.mutex());
+    recorded.random_state = recorded.generator.get_state();
+  }
+  std::ranges::sort(recorded.needs);
+  recorded.needs.erase(std::ranges::unique(recorded.needs).begin(), recorded.needs.end());
+  present_ = calls_.size();
+  saved_ = 0;
+  calls_.push_back(std::move(recorded));
+}
+
+void UnitRecord::note_result(const at::Tensor& result, ResultOfCall origin) {
+  const auto* impl = result.unsafeGetTensorImpl();
+  results_.insert_or_assign(impl, std::pair(WeakTensor(result.getIntrusivePtr()), origin));
+  known_externals_.erase(impl);
+  auto* storage = storage_of(result);
+  if (storage == nullptr) return;
+  const auto [found, is_new] =
+      memories_.try_emplace(storage, Memory{.storage = result.storage().getWeakStorageImpl()});
+  if (!is_new && !writes_now(storage)) {
+    found->second.has_views = true;
+    return;
+  }
+  found->second.writer = origin.call;
+  found->second.whole = origin;
+  found->second.dtype = result.scalar_type();
+}
+
+void UnitRecord::keep(const at::Tensor& result, std::size_t call) {
+  const at::NoGradGuard no_grad;
+  auto& kept = calls_[call].kept;
+  hold(result, {.kept = {call, kept.size()}});
+  kept.push_back(result.detach());
+}
+
+void UnitRecord::end(const compat::InterceptedCall& call) {
+  const std::size_t number = *std::exchange(present_, std::nullopt);
+  for (const auto* storage : written_) {
+    Memory& memory = memories_.at(storage);
+    memory.writer = number;
+    memory.whole.reset();  // Until a result of the call turns out to lie there.
+  }
+  std::size_t place = 0;
+  for (const auto& value : call.results()) {
+    (void)compat::map_tensors(value, [&](const at::Tensor& result) {
+      const ResultOfCall origin{number, place++};
+      if (result.defined()) note_result(result, origin);
+      if (calls_[number].keeps_results) keep(result, number);
+      return result;
+    });
+  }
+}
+
+std::shared_ptr<DroppedTensor> UnitRecord::drop(const at::Tensor& saved) {
+  const std::size_t place = present_ ? saved_++ : 0;
+  const auto* storage = storage_of(saved);
+  if (storage == nullptr) return nullptr;
+  const Memory* memory = memory_of(saved);
+  if (memory != nullptr && memory->is_external) return nullptr;
+  const bool is_in_result = memory != nullptr && memory->whole && !writes_now(storage) &&
+                            memory->dtype == saved.scalar_type() && !saved.is_conj() &&
+                            !saved.is_neg();
+  if (!is_in_result && (!present_ || calls_[*present_].keeps_results)) return nullptr;
+  auto dropped = std::make_shared<DroppedTensor>(
+      DroppedTensor{.record = shared_from_this(),
+                    .call = is_in_result ? memory->whole->call : *present_,
+                    .is_result = is_in_result,
+                    .place = is_in_result ? memory->whole->result : place,
+                    .geometry = Geometry::of(saved),
+                    .sample = is_in_result ? sample_of(saved) : std::nullopt});
+  dropped_.push_back(dropped);
+  return dropped;
+}
+
+bool UnitRecord::writes_now(const c10::StorageImpl* storage) const {
+  return std::ranges::find(written_, storage) != written_.end();
+}
+
+void UnitRecord::before_write(const c10::StorageImpl* storage) {
+  const std::lock_guard lock(mutex_);
+  const auto [first, last] = held_.equal_range(storage);
+  if (first == last) return;
+  const at::NoGradGuard no_grad;
+  for (auto it = first; it != last; ++it) {
+    const Held& held = it->second;
+    if (!held.is_external) {
+      before_write_of_kept(held.kept, storage);
+      continue;
+    }
+    ExternalTensor& external = externals_[held.external];
+    external.tensor = external.tensor.detach().clone();
+    external.is_copy = true;
+  }
+  held_.erase(first, last);
+  // What is read there after the write is another tensor from outside.
+  std::erase_if(known_externals_,
+                [&](const auto& known) { return externals_[known.second.second].is_copy; });
+}
+
+// Whether the present call changes `result`, of which there are no views, and returns it.
+bool UnitRecord::is_changed_whole_now(ResultOfCall result, const c10::StorageImpl* storage) const {
+  if (!present_ || !writes_now(storage) || memories_.at(storage).has_views) return false;
+  const RecordedCall& writer = calls_[*present_];
+  if (writer.op.schema().returns().size() != 1 || writer.tensors.empty()) return false;
+  const RecordedArgument& changed = writer.tensors.front();
+  return changed.origin && changed.origin->call == result.call && !changed.geometry &&
+         calls_[result.call].kept.size() == 1;
+}
+
+// A result that is changed as a whole, as by adding a bias in place, is kept as it is afterwards.
+void UnitRecord::before_write_of_kept(ResultOfCall result, const c10::StorageImpl* storage) {
+  RecordedCall& call = calls_[result.call];
+  if (is_changed_whole_now(result, storage)) {
+    calls_[*present_].keeps_results = true;
+    call.keeps_results = false;
+    call.kept.clear();
+    return;
+  }
+  if (present_ && writes_now(storage)) call.is_kept_changed = true;
+  at::Tensor& kept = call.kept[result.result];
+  kept = kept.clone();
+}
+
+void UnitRecord::close() {
+  results_.clear();
+  known_externals_.clear();
+  memories_.clear();
+  written_.clear();
+}
+
+}  // namespace accelerate::detail
