@@ -161,6 +161,7 @@ RecomputePlan plan_recompute(const ModuleView& view, const GradientCheckpointing
                       join(classes_of(tree), ", ") + " (without namespace and Impl)");
   }
   RecomputePlan plan{.units = {{.name = ""}}, .keep = options.keep};
+  if (options.offload) plan.offloads_from = c10::DeviceType::CUDA;
   std::map<const void*, std::size_t> units;
   for (const std::size_t place : chosen) {
     const auto number = static_cast<std::int64_t>(units.size());

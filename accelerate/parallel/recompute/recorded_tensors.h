@@ -45,14 +45,21 @@ class Version {
   std::uint32_t version_ = 0;
 };
 
-/// A tensor that autograd saved in a unit and that is computed again.
+/// A tensor that autograd saved in a unit and that comes back in backward.
 struct DroppedTensor {
+  enum class Source : std::uint8_t {
+    saved,     ///< What autograd saves in a call, by number.
+    result,    ///< It lies in the memory of a result of a call.
+    external,  ///< It lies in the memory of a tensor from outside, which was moved away.
+  };
+
   std::shared_ptr<UnitRecord> record{};
-  std::size_t call = 0;    ///< The call that makes it.
-  bool is_result = false;  ///< Whether it lies in the memory of a result of that call.
-  std::size_t place = 0;   ///< The number of the result, or of what autograd saves in the call.
+  Source source = Source::saved;
+  std::size_t call = 0;  ///< The call that makes it; unused for `external`.
+  std::size_t place =
+      0;  ///< The number of the saved tensor, the result, or the tensor from outside.
   Geometry geometry{};
-  std::optional<SampledValues> sample{};  ///< Of its values, if `is_result` and it is on a CPU.
+  std::optional<SampledValues> sample{};  ///< Of the values of a `result` on a CPU.
   at::Tensor value{};                     ///< Defined when it has been computed again.
 };
 

@@ -74,7 +74,8 @@ Recorder::~Recorder() {
 }
 
 void Recorder::start_record(const std::string& unit) {
-  record_ = std::make_shared<UnitRecord>(unit);
+  const auto offloads_from = plan_ != nullptr ? plan_->offloads_from : std::nullopt;
+  record_ = std::make_shared<UnitRecord>(unit, offloads_from);
   live_records.add(record_);
 }
 

@@ -30,6 +30,8 @@ struct RecomputePlan {
   std::unordered_map<const at::TensorImpl*, std::size_t> unit_of{};
   std::unordered_set<const at::TensorImpl*> parameters{};
   GradientCheckpointing::Keep keep = GradientCheckpointing::Keep::nothing;
+  /// Inputs of units on devices of this type wait for backward in host memory.
+  std::optional<c10::DeviceType> offloads_from{};
 };
 
 /// A unit begins when an operator touches one of its tensors, and lasts until one touches a tensor of

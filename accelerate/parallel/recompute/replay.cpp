@@ -60,6 +60,7 @@ void Replay::run() {
   const compat::MatrixProducts products(record_.wants_products_);
   const AutocastStateScope autocast;
   try {
+    take_moved();
     run_calls();
   } catch (...) {
     restore_random_states();
@@ -72,6 +73,7 @@ void Replay::run() {
 // For a graph that is kept, the next backward computes them again.
 void Replay::forget_after_backward() {
   std::vector<std::weak_ptr<DroppedTensor>> computed;
+  computed.insert(computed.end(), moved_.begin(), moved_.end());
   for (const Wanted& of_call : wanted_)
     computed.insert(computed.end(), of_call.begin(), of_call.end());
   compat::at_end_of_backward([computed = std::move(computed)] {
@@ -83,7 +85,9 @@ void Replay::forget_after_backward() {
 void Replay::find_wanted() {
   for (const auto& weak : record_.dropped_) {
     auto dropped = weak.lock();
-    if (dropped && !dropped->value.defined()) wanted_[dropped->call].push_back(std::move(dropped));
+    if (!dropped || dropped->value.defined()) continue;
+    const bool is_external = dropped->source == DroppedTensor::Source::external;
+    (is_external ? moved_ : wanted_[dropped->call]).push_back(std::move(dropped));
   }
 }
 
@@ -181,12 +185,13 @@ at::Tensor Replay::external(std::size_t place) {
   at::Tensor& made = externals_[place];
   if (made.defined()) return made;
   const ExternalTensor& original = record_.externals_[place];
-  if (!original.is_copy && original.version.has_changed()) {
+  if (!original.is_copy && !original.home && original.version.has_changed()) {
     refuse("a tensor that it reads was changed in place between forward and backward",
            "Change it after backward, or give the model a copy");
   }
   if (original.is_leaf && !original.is_copy) return made = original.tensor;
-  made = original.tensor.detach();
+  made = original.home ? original.tensor.to(*original.home, /*non_blocking=*/true)
+                       : original.tensor.detach();
   if (original.is_copy) made = made.clone();  // This replay may write into it.
   if (original.requires_grad) made = compat::with_gradient(made);
   return made;
@@ -206,9 +211,18 @@ void Replay::refuse_other_values(std::size_t number) const {
          kLeaveItOut);
 }
 
+void Replay::take_moved() {
+  for (const auto& dropped : moved_) {
+    const at::NoGradGuard no_grad;
+    const std::int64_t begin = dropped->geometry.offset - record_.externals_[dropped->place].offset;
+    const at::Tensor flat = external(dropped->place).detach().view({-1});
+    dropped->value = flat.as_strided(dropped->geometry.sizes, dropped->geometry.strides, begin);
+  }
+}
+
 void Replay::take_results(std::size_t number) {
   for (const auto& dropped : wanted_[number]) {
-    if (!dropped->is_result) continue;
+    if (dropped->source != DroppedTensor::Source::result) continue;
     const at::Tensor& result = results_[number][dropped->place];
     try {
       const at::NoGradGuard no_grad;
@@ -230,7 +244,8 @@ std::unique_ptr<compat::SavedTensorHooks> Replay::make_hooks() {
 void Replay::take_saved(const at::Tensor& saved) {
   const std::size_t place = saved_++;
   for (const auto& dropped : wanted_[present_])
-    if (!dropped->is_result && dropped->place == place) dropped->value = saved.detach();
+    if (dropped->source == DroppedTensor::Source::saved && dropped->place == place)
+      dropped->value = saved.detach();
 }
 
 void Replay::check_found() const {

@@ -45,6 +45,7 @@ class Replay : public compat::SavedTensorPolicy {
   void run_call(std::size_t number);
   void compute(std::size_t number);
   void take_results(std::size_t number);
+  void take_moved();
   void set_random_state(const RecordedCall& call);
   void restore_random_states();
   at::Tensor argument(const RecordedArgument& argument);
@@ -56,6 +57,7 @@ class Replay : public compat::SavedTensorPolicy {
 
   UnitRecord& record_;
   std::vector<Wanted> wanted_;                    // By call.
+  Wanted moved_;                                  // From outside, in host memory.
   std::vector<bool> needed_;                      // By call.
   std::vector<std::vector<std::size_t>> unused_;  // By call: those that nothing reads afterwards.
   std::vector<std::vector<at::Tensor>> results_;  // By call.

@@ -39,8 +39,10 @@ at::Generator generator_of(const c10::OperatorHandle& op, c10::ArrayRef<c10::IVa
 
 }  // namespace
 
-UnitRecord::UnitRecord(std::string unit)
-    : unit_(std::move(unit)), wants_products_(compat::MatrixProducts::are_wanted()) {}
+UnitRecord::UnitRecord(std::string unit, std::optional<c10::DeviceType> offloads_from)
+    : unit_(std::move(unit)),
+      offloads_from_(offloads_from),
+      wants_products_(compat::MatrixProducts::are_wanted()) {}
 
 std::string UnitRecord::name_of(std::size_t call) const {
   return calls_[call].op.schema().name() + " of " + unit_;
@@ -60,6 +62,7 @@ std::size_t UnitRecord::add_external(const at::Tensor& tensor) {
   externals_.push_back({.tensor = tensor.is_leaf() ? tensor : tensor.detach(),
                         .requires_grad = tensor.requires_grad(),
                         .is_leaf = tensor.is_leaf(),
+                        .offset = tensor.has_storage() ? tensor.storage_offset() : 0,
                         .version = Version(tensor)});
   const WeakTensor weak(tensor.getIntrusivePtr());
   known_externals_.insert_or_assign(tensor.unsafeGetTensorImpl(), std::pair(weak, place));
@@ -167,24 +170,31 @@ void UnitRecord::end(const compat::InterceptedCall& call) {
 }
 
 std::shared_ptr<DroppedTensor> UnitRecord::drop(const at::Tensor& saved) {
-  const std::size_t place = present_ ? saved_++ : 0;
+  DroppedTensor dropped{.source = DroppedTensor::Source::saved, .place = present_ ? saved_++ : 0};
   const auto* storage = storage_of(saved);
   if (storage == nullptr) return nullptr;
   const Memory* memory = memory_of(saved);
-  if (memory != nullptr && memory->is_external) return nullptr;
-  const bool is_in_result = memory != nullptr && memory->whole && !writes_now(storage) &&
-                            memory->dtype == saved.scalar_type() && !saved.is_conj() &&
-                            !saved.is_neg();
-  if (!is_in_result && (!present_ || calls_[*present_].keeps_results)) return nullptr;
-  auto dropped = std::make_shared<DroppedTensor>(
-      DroppedTensor{.record = shared_from_this(),
-                    .call = is_in_result ? memory->whole->call : *present_,
-                    .is_result = is_in_result,
-                    .place = is_in_result ? memory->whole->result : place,
-                    .geometry = Geometry::of(saved),
-                    .sample = is_in_result ? sample_of(saved) : std::nullopt});
-  dropped_.push_back(dropped);
-  return dropped;
+  if (memory != nullptr && memory->is_external) {
+    const auto moved = offloaded_under(saved);
+    if (!moved) return nullptr;
+    dropped.source = DroppedTensor::Source::external;
+    dropped.place = *moved;
+  } else if (memory != nullptr && memory->whole && !writes_now(storage) &&
+             memory->dtype == saved.scalar_type() && !saved.is_conj() && !saved.is_neg()) {
+    dropped.source = DroppedTensor::Source::result;
+    dropped.call = memory->whole->call;
+    dropped.place = memory->whole->result;
+    dropped.sample = sample_of(saved);
+  } else if (present_ && !calls_[*present_].keeps_results) {
+    dropped.call = *present_;
+  } else {
+    return nullptr;
+  }
+  dropped.record = shared_from_this();
+  dropped.geometry = Geometry::of(saved);
+  const auto kept = std::make_shared<DroppedTensor>(std::move(dropped));
+  dropped_.push_back(kept);
+  return kept;
 }
 
 bool UnitRecord::writes_now(const c10::StorageImpl* storage) const {
@@ -236,7 +246,42 @@ void UnitRecord::before_write_of_kept(ResultOfCall result, const c10::StorageImp
   kept = kept.clone();
 }
 
+// Parameters and buffers stay where they are, and so does what is not dense.
+bool UnitRecord::is_offloaded(const ExternalTensor& external) const {
+  const at::Tensor& tensor = external.tensor;
+  return offloads_from_ && !external.is_leaf && tensor.device().type() == *offloads_from_ &&
+         tensor.layout() == at::kStrided && tensor.is_contiguous();
+}
+
+std::optional<std::size_t> UnitRecord::offloaded_under(const at::Tensor& saved) const {
+  if (!offloads_from_ || saved.is_conj() || saved.is_neg() || !saved.is_contiguous()) return {};
+  const auto [first, last] = held_.equal_range(storage_of(saved));
+  for (auto it = first; it != last; ++it) {
+    if (!it->second.is_external) continue;
+    const ExternalTensor& external = externals_[it->second.external];
+    const auto begin = saved.storage_offset() - external.tensor.storage_offset();
+    const bool lies_within = begin >= 0 && begin + saved.numel() <= external.tensor.numel();
+    if (is_offloaded(external) && external.tensor.scalar_type() == saved.scalar_type() &&
+        lies_within)
+      return it->second.external;
+  }
+  return {};
+}
+
+void UnitRecord::offload() {
+  const at::NoGradGuard no_grad;
+  for (ExternalTensor& external : externals_) {
+    if (!is_offloaded(external)) continue;
+    external.home = external.tensor.device();
+    external.tensor = external.tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  }
+  std::erase_if(held_, [&](const auto& held) {
+    return held.second.is_external && externals_[held.second.external].home;
+  });
+}
+
 void UnitRecord::close() {
+  if (offloads_from_) offload();
   results_.clear();
   known_externals_.clear();
   memories_.clear();

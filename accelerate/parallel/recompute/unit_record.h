@@ -61,14 +61,17 @@ struct ExternalTensor {
   at::Tensor tensor;  ///< Without its graph, unless it is a leaf.
   bool requires_grad = false;
   bool is_leaf = false;
-  bool is_copy = false;  ///< Whether it is a copy from before a write.
+  bool is_copy = false;               ///< Whether it is a copy from before a write.
+  std::int64_t offset = 0;            ///< Of its first element in its storage.
+  std::optional<c10::Device> home{};  ///< Set: it was moved from there to the host.
   Version version{};
 };
 
 class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
  public:
-  /// `unit`: the name in errors.
-  explicit UnitRecord(std::string unit);
+  /// `unit`: the name in errors. Results of others on devices of the type `offloads_from` wait for
+  /// backward in host memory.
+  UnitRecord(std::string unit, std::optional<c10::DeviceType> offloads_from);
 
   // --- While the unit runs, on its thread -------------------------------------------------------
   /// To be called before an operator runs. `keeps_results`: they are not computed again.
@@ -122,7 +125,13 @@ class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
   // Whether the present call writes into `storage`.
   [[nodiscard]] bool writes_now(const c10::StorageImpl* storage) const;
 
+  // The tensor from outside in whose memory `saved` lies, if it will be moved to the host.
+  [[nodiscard]] std::optional<std::size_t> offloaded_under(const at::Tensor& saved) const;
+  [[nodiscard]] bool is_offloaded(const ExternalTensor& external) const;
+  void offload();
+
   std::string unit_;
+  std::optional<c10::DeviceType> offloads_from_;
   std::mutex mutex_;  // Of a replay and a write at one time.
   std::vector<RecordedCall> calls_;
   std::vector<ExternalTensor> externals_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/parallel/recompute/recomputed_units.h"
 #include "accelerate/tensor/step_recording.h"
 #include "tests/parallel/recompute/foreign_modules.h"
 #include "tests/support/counted_memory.h"
@@ -80,6 +81,34 @@ TEST(GradientCheckpointing, KeepsMoreWhereItComputesLess) {
   EXPECT_LT(products, plain);
   EXPECT_LT(nothing, third);
   EXPECT_LT(third, plain);
+}
+
+// Moving from the CPU to the CPU copies, which shows what is moved and comes back.
+TEST(GradientCheckpointing, MovesInputsOfUnitsAwayAndBack) {
+  std::vector<std::vector<at::Tensor>> found;
+  std::vector<std::size_t> held;
+  for (const bool offloads : {false, true}) {
+    torch::manual_seed(1);
+    StackImpl<AttentionBlockImpl> net(4);
+    auto plan = detail::plan_recompute(view_of(net), {}, std::nullopt);
+    if (offloads) plan.offloads_from = c10::DeviceType::CPU;
+    const auto x = rows(64);
+    const testing::CountedMemory memory;
+    at::Tensor loss;
+    {
+      const detail::RecomputeScope scope(plan);
+      loss = net.forward(x).square().mean();
+    }
+    held.push_back(memory.live());
+    loss.backward({}, /*retain_graph=*/true);
+    loss.backward();
+    auto& gradients = found.emplace_back();
+    for (const auto& parameter : net.parameters()) gradients.push_back(parameter.grad().clone());
+  }
+  for (std::size_t i = 0; i < found[0].size(); ++i)
+    EXPECT_TRUE(found[0][i].equal(found[1][i])) << i;
+  const std::size_t input = 64 * kLength * kWidth * sizeof(float);
+  EXPECT_LT(held[1], held[0] + input / 2);  // The copies, and no longer what was copied.
 }
 
 TEST(GradientCheckpointing, LeavesNothingBehind) {
