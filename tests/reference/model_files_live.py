@@ -3,7 +3,7 @@
 
 usage: model_files_live.py PROBE [--seed S] [--rounds N] [--only TYPE]
 
-Of each architecture: a new model from a seed, and a new head on the weights of a bare model, are Python's to the bit; embeddings get
+Of each architecture: config.json may have other names of keys, as attribute_map has them; a new model from a seed, and a new head on the weights of a bare model, are Python's to the bit; embeddings get
 other sizes as in Python; and Python opens every folder that save_pretrained() wrote, whole or in shards, without a missing or
 unexpected name, and finds the same bits. Exits 1 and prints the differences; prints how many tensors were compared.
 """
@@ -60,9 +60,21 @@ class Files:
         if task == "base" or not ARCHITECTURES[kind].makes_head_first:
             self.same("a new model", without_ties(model), self.state())
         self.new_head(auto, task, config, draw)
+        self.aliased(auto, task, folder)
         self.ask(open=folder, task=task)
         self.resized(model, kind, draw)
         self.written(auto, draw)
+
+    def aliased(self, auto, task, folder):
+        """A config.json with each key under the other name that Transformers knows; where both are there, that one counts."""
+        original = (folder / "config.json").read_text()
+        for alias, key in auto.from_pretrained(folder).config.attribute_map.items():
+            for extra in ({}, {key: 1}):
+                text = json.loads(original)
+                (folder / "config.json").write_text(json.dumps({name: value for name, value in text.items() if name != key} | {alias: text[key]} | extra))
+                self.ask(open=folder, task=task)
+                self.same(f"{alias} for {key}", without_ties(auto.from_pretrained(folder)), self.state())
+        (folder / "config.json").write_text(original)
 
     def new_head(self, auto, task, config, draw):
         """The weights of a bare model under a head."""

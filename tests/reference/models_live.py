@@ -263,6 +263,8 @@ def compare(probe, kind, task, draw, scratch, counts, **keys):
                 faults.append(f"{kind} {task}: {fault}")
             for mask_kind in ("none", "right", "left", "holes"):
                 inputs, mask, numbers = batch_of(task, draw, mask_kind, kind, config)
+                if kind == "deberta-v2" and "attention_mask" in inputs and numbers is None and draw.random() < 0.3:  # Embeddings are multiplied by it.
+                    inputs["attention_mask"] = inputs["attention_mask"] * torch.randint(1, 4, inputs["attention_mask"].shape)
                 hidden, attentions = draw.random() < 0.4, attention == "eager" and draw.random() < 0.4
                 smoothing = {}
                 if "labels" in inputs and draw.random() < 0.5 and not getattr(config, "sparse_prediction", False):  # Transformers fails.

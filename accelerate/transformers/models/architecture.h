@@ -66,6 +66,9 @@ struct Architecture {
   std::map<Task, MakeModel> classes;
   std::vector<ConfigKey> keys;  ///< The keys that the classes read, with their limits.
   SizeKeys size_keys = {};
+  /// Keys that config.json may have in place of others, and these others: `attribute_map` of the class
+  /// in Transformers. Where a file has both, the first counts, as in Python.
+  NamePairs aliases = {};
   std::optional<GgufNames> gguf = {};  ///< None: no GGUF file of this architecture is read.
 };
 

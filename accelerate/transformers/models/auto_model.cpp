@@ -155,8 +155,15 @@ void check_is_not_quantised(const PretrainedConfig& config) {
                     "Python, or take a GGUF file by .gguf_file");
 }
 
+// Returns `config` with the keys that the architecture reads in place of their aliases.
+PretrainedConfig without_aliases(PretrainedConfig config) {
+  if (const auto* architecture = detail::find_architecture(config.model_type()))
+    for (const auto& [alias, key] : architecture->aliases) config.rename(alias, key);
+  return config;
+}
+
 PretrainedConfig config_of(const Origin& origin, const FromPretrainedOptions& options) {
-  PretrainedConfig config = options.config ? *options.config : origin.config();
+  PretrainedConfig config = without_aliases(options.config ? *options.config : origin.config());
   check_is_not_quantised(config);
   if (options.num_labels && !options.id2label.empty() &&
       *options.num_labels != static_cast<std::int64_t>(options.id2label.size())) {
@@ -190,7 +197,8 @@ void register_model(const std::string& model_type, Task task, MakeModel make) {
 
 namespace detail {
 
-std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedConfig& config) {
+std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedConfig& given) {
+  const PretrainedConfig config = without_aliases(given);
   const MakeModel& make = maker_of(task, config);
   const bool takes_memory = !at::empty({0}).is_meta();  // Not within init_empty_weights().
   if (takes_memory) check_fits(config);

@@ -93,6 +93,18 @@ TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
   }
 }
 
+TEST(ConfigLimits, LabelsThatNoHeadReads) {
+  for (const std::string kind : testing::small_kinds()) {
+    for (const Json& value : {Json("3"), Json(3.0), Json(nullptr)})
+      expect_has(said_of(changed(kind, "num_labels", value)), "'num_labels' is ");
+    for (const Json& value : {Json("x"), Json(3), Json::array({"a", "b"})})
+      expect_has(said_of(changed(kind, "id2label", value)), "'id2label' is ");
+    for (const char* number : {"no", "1.0", ""})
+      expect_has(said_of(changed(kind, "id2label", Json::object({{number, "a"}}))),
+                 "'id2label' has the number '" + std::string(number) + "'");
+  }
+}
+
 TEST(ConfigLimits, EachLayerHasAType) {
   for (const char* kind : {"llama", "gemma2", "gemma3_text", "phi3", "modernbert", "bert"}) {
     for (const Json& types : {Json::array(), Json::array({"full_attention"})})

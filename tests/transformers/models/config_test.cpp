@@ -36,6 +36,23 @@ TEST(PretrainedConfig, ReadsLabels) {
              "0 to 0");
 }
 
+TEST(PretrainedConfig, CountsLabelsAsPythonWhereTheFileContradictsItself) {
+  const auto config = parsed(R"({"num_labels": 3, "id2label": {"0": "a"}})");
+  EXPECT_EQ(config.num_labels(), 3);
+  EXPECT_EQ(config.labels(), (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
+  const auto named = parsed(R"({"num_labels": 1, "id2label": {"0": "a"}})");
+  EXPECT_EQ(named.labels(), std::vector<std::string>{"a"});
+}
+
+TEST(PretrainedConfig, RenamesKeys) {
+  auto config = parsed(R"({"alias": null, "key": 3})");
+  config.rename("missing", "key");
+  EXPECT_EQ(config.get<std::int64_t>("key"), 3);
+  config.rename("alias", "key");
+  EXPECT_EQ(config.json_of("key"), "null");
+  EXPECT_EQ(config.keys(), std::vector<std::string>{"key"});
+}
+
 TEST(PretrainedConfig, ChangesLabelsAndTheWayBack) {
   auto config = parsed(R"({"id2label": {"0": "no", "1": "yes"}, "label2id": {"no": 0, "yes": 1}})");
   config.set_num_labels(2);  // As many: names stay.

@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -85,6 +86,35 @@ TEST_P(Seq2Seq, ComputesNoPadding) {
       for (std::size_t i = 0; i < found.size(); ++i)
         EXPECT_TRUE(found[i].allclose(expected[i], 1e-4, 1e-5)) << attention << drops << i;
     }
+  }
+}
+
+// Backward of the loss leaves out what has no label. The logits are whole, and have whole gradients.
+TEST_P(Seq2Seq, ComputesNoGradientsWithoutLabels) {
+  const auto model = seq2seq_model(config());
+  const at::Tensor labels =
+      at::where(at::tensor({1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0}).view({3, 4}).eq(1), words, -100);
+  Inputs inputs{{"input_ids", ids}, {"attention_mask", mask}, {"decoder_input_ids", words}};
+  const auto gradients_of = [&](const at::Tensor& value) {
+    model->zero_grad();
+    value.backward({}, /*retain_graph=*/true);
+    std::vector<at::Tensor> found;
+    for (const auto& parameter : model->parameters()) found.push_back(parameter.grad().clone());
+    return found;
+  };
+  const auto plain = model->forward(inputs);
+  inputs["labels"] = labels;
+  const auto output = model->forward(inputs);
+  EXPECT_TRUE(output.logits.allclose(plain.logits, 1e-5, 1e-5));
+  const at::Tensor loss =
+      at::cross_entropy_loss(plain.logits.flatten(0, 1), labels.flatten().to(at::kLong));
+  EXPECT_TRUE(output.loss.allclose(loss, 1e-5, 1e-6));
+  const at::Tensor of_all = output.logits.square().mean() + output.loss;
+  const at::Tensor expected_of_all = plain.logits.square().mean() + loss;
+  for (const auto& [found, expected] : {std::pair(output.loss, loss), {of_all, expected_of_all}}) {
+    const auto got = gradients_of(found), want = gradients_of(expected);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(got[i].allclose(want[i], 1e-4, 1e-5)) << i;
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 
@@ -37,6 +39,41 @@ void check_token_labels(const at::Tensor& labels) {
   if (is_whole && labels.dim() == 2 && labels.numel() > 0) return;
   throw UsageError("labels are " + outline_of(labels) +
                    "; allowed are int64 or int32, {rows, tokens}, with one or more of each");
+}
+
+using ScoresOf = std::function<at::Tensor(const at::Tensor&)>;
+
+struct LossAndScores {
+  at::Tensor loss, scores;  // {} and {N, V}
+};
+
+// Whether so many tokens have no label that computing their scores apart saves time: backward of the loss
+// then leaves them out.
+bool leaves_out(const at::Tensor& hidden, std::int64_t labelled) {
+  constexpr std::int64_t kPart = 8;
+  const std::int64_t tokens = hidden.size(0);
+  return at::GradMode::is_enabled() && labelled > 0 && (tokens - labelled) * kPart >= tokens;
+}
+
+// hidden: {N, H}; labels: {N}.
+LossAndScores loss_and_scores(const at::Tensor& hidden, const at::Tensor& labels,
+                              const at::Tensor& num_items, const ScoresOf& scores_of) {
+  const auto whole = [&]() -> LossAndScores {
+    const at::Tensor scores = scores_of(hidden);
+    return {cross_entropy(scores, labels, num_items), scores};
+  };
+  if (!labels.device().is_cpu() || !hidden.device().is_cpu())
+    return whole();  // To count is to wait.
+  const at::Tensor has_label = labels.ne(kIgnoredLabel);
+  const at::Tensor with = has_label.nonzero().squeeze(1);
+  if (!leaves_out(hidden, with.numel())) return whole();
+  const at::Tensor without = has_label.logical_not().nonzero().squeeze(1);
+  const at::Tensor read = scores_of(hidden.index_select(0, with));
+  const at::Tensor loss = cross_entropy(read, labels.index_select(0, with), num_items);
+  const at::Tensor scores = at::empty({hidden.size(0), read.size(1)}, read.options());
+  scores.index_copy_(0, without, scores_of(hidden.index_select(0, without)));
+  scores.index_copy_(0, with, read);
+  return {loss, scores};
 }
 
 std::vector<at::Tensor> restored(const Computed& computed) {
@@ -183,14 +220,20 @@ ModelOutput Seq2SeqLM::lm_output(const TextInputs& inputs,
     output.logits = scores_of(hidden.narrow(1, hidden.size(1) - kept, kept));
     return output;
   }
-  const at::Tensor scores = scores_of(computed.decoder.hidden);
-  if (inputs.labels.defined()) {
-    if (inputs.labels.size(0) != tokens.rows() || inputs.labels.size(1) != tokens.length())
-      throw UsageError("labels have another shape than decoder_input_ids: one number a token");
-    const at::Tensor labels = tokens.take(inputs.labels).to(at::kLong).reshape({-1});
-    output.loss = cross_entropy(scores.flatten(0, -2), labels, inputs.num_items_in_batch);
+  const at::Tensor& hidden = computed.decoder.hidden;
+  if (!inputs.labels.defined()) {
+    output.logits = tokens.restore(scores_of(hidden));
+    return output;
   }
-  output.logits = tokens.restore(scores);
+  if (inputs.labels.size(0) != tokens.rows() || inputs.labels.size(1) != tokens.length())
+    throw UsageError("labels have another shape than decoder_input_ids: one number a token");
+  const at::Tensor labels = tokens.take(inputs.labels).to(at::kLong).reshape({-1});
+  const LossAndScores found =
+      loss_and_scores(hidden.flatten(0, -2), labels, inputs.num_items_in_batch, scores_of);
+  std::vector<std::int64_t> shape = hidden.sizes().vec();
+  shape.back() = found.scores.size(-1);
+  output.loss = found.loss;
+  output.logits = tokens.restore(found.scores.view(shape));
   return output;
 }
 

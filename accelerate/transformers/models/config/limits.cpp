@@ -72,6 +72,20 @@ void check_layer_words(const PretrainedConfig& values) {
     check_layer_types(values, types, *layers);
 }
 
+// What Python refuses too. Heads without labels do not read them.
+void check_labels_of_config(const PretrainedConfig& values) {
+  if (values.contains("num_labels") && !values.get_if<std::int64_t>("num_labels"))
+    values.refuse("num_labels", "an integer");
+  if (values.json_of("id2label") == "null") return;
+  const char* const kAllowed = "an object of numbers and names";
+  if (!values.json_of("id2label").starts_with('{')) values.refuse("id2label", kAllowed);
+  for (const std::string& key : values.section("id2label")->keys()) {
+    if (parse_int(trim(key))) continue;
+    throw ConfigError(values.name() + ": 'id2label' has the number '" + key + "'; allowed is " +
+                      kAllowed + ", such as {\"0\": \"no\", \"1\": \"yes\"}");
+  }
+}
+
 }  // namespace
 
 std::string in_words(const Range<std::int64_t>& range) {
@@ -139,6 +153,7 @@ void check_common_keys(const PretrainedConfig& values) {
   check_word(values, "problem_type",
              {"regression", "single_label_classification", "multi_label_classification"});
   check_layer_words(values);
+  check_labels_of_config(values);
   (void)dtype_of_weights(values);
   // All of them compute the same numbers.
   for (const char* key : {"attn_implementation", "_attn_implementation"}) {

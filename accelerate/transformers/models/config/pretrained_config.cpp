@@ -198,6 +198,13 @@ void PretrainedConfig::erase(std::string_view key) {
   std::erase_if(values_.entries, [&](const NodeEntry& entry) { return entry.key == key; });
 }
 
+void PretrainedConfig::rename(std::string_view key, std::string_view to) {
+  const Node* found = values_.find(key);
+  if (found == nullptr) return;
+  put(to, Node(*found));
+  erase(key);
+}
+
 std::string PretrainedConfig::model_type() const {
   return get<std::string>("model_type", "");
 }
@@ -210,6 +217,8 @@ std::vector<std::string> PretrainedConfig::labels() const {
   const Node* named = find("id2label");
   if (named == nullptr) return numbered_labels(num_labels());
   if (!named->is_map()) refuse("id2label", "an object of numbers and names");
+  if (contains("num_labels") && std::cmp_not_equal(num_labels(), named->entries.size()))
+    return numbered_labels(num_labels());
   std::vector<std::optional<std::string>> labels(named->entries.size());
   for (const auto& [number, line, label] : named->entries) {
     const auto place = parse_int(number);
@@ -227,7 +236,9 @@ std::vector<std::string> PretrainedConfig::labels() const {
 }
 
 std::int64_t PretrainedConfig::num_labels() const {
-  const bool is_counted = find("id2label") == nullptr;
+  const bool is_counted = contains("num_labels") || find("id2label") == nullptr;
+  if (contains("num_labels") && !get_if<std::int64_t>("num_labels"))
+    refuse("num_labels", Kind<std::int64_t>::allowed);
   const std::int64_t count =
       is_counted ? get<std::int64_t>("num_labels", 2) : static_cast<std::int64_t>(labels().size());
   if (count >= 1 && count <= kMostLabels) return count;

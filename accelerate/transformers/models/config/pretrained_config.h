@@ -59,15 +59,18 @@ class PretrainedConfig {
   /// Sets all keys of `other`.
   void update(const PretrainedConfig& other);
   void erase(std::string_view key);
+  /// Makes the value of `key`, also null, the value of `to` instead. Does nothing if there is none.
+  void rename(std::string_view key, std::string_view to);
 
   /// Throws ConfigError: `key` has a value that is not allowed; says the value and `allowed`.
   [[noreturn]] void refuse(std::string_view key, const std::string& allowed) const;
 
-  /// The names of the classes in the order of their numbers: `id2label`, else LABEL_0 and so on.
-  /// Throws ConfigError for numbers that are not 0 to n - 1.
+  /// The names of the classes in the order of their numbers: `id2label`, else LABEL_0 and so on. As in
+  /// Python, `num_labels` counts where both contradict each other. Throws ConfigError for numbers that
+  /// are not 0 to n - 1.
   [[nodiscard]] std::vector<std::string> labels() const;
-  /// The number of classes; 2 if the file does not say. Throws ConfigError, as labels(), and for
-  /// less than one.
+  /// The number of classes: `num_labels`, else of `id2label`, else 2. Throws ConfigError, as labels(),
+  /// and for less than one.
   [[nodiscard]] std::int64_t num_labels() const;
   /// Writes `id2label` and `label2id`.
   void set_labels(const std::vector<std::string>& labels);

@@ -34,6 +34,13 @@ inline constexpr std::int64_t kFewRows = 8;
 [[nodiscard]] at::Tensor linear_of_few_rows(const at::Tensor& input, const at::Tensor& weight,
                                             const at::Tensor& bias);
 
+/// Returns at::linear(input, weight, bias). Its backward leaves out the rows of the output whose
+/// gradients are all zero, where these are many. So a decoder's backward computes no token that comes
+/// after the last label of its row. Gradients are those of at::linear, except for rounding; so are
+/// gradients of gradients. Leaves nothing out on a GPU and under autocast.
+[[nodiscard]] at::Tensor linear_of_few_gradients(const at::Tensor& input, const at::Tensor& weight,
+                                                 const at::Tensor& bias);
+
 /// torch::nn::Linear with at::linear as its forward, as in Python: one kernel that also adds the
 /// bias. LibTorch's module multiplies and then adds, which is slower and rounds once more.
 class LinearImpl : public torch::nn::LinearImpl {
@@ -42,14 +49,24 @@ class LinearImpl : public torch::nn::LinearImpl {
       : torch::nn::LinearImpl(torch::nn::LinearOptions(in, out).bias(has_bias)) {}
   at::Tensor forward(const at::Tensor& input) {
     if (are_few_rows(input, weight, bias)) return linear_of_few_rows(input, weight, bias);
-    return at::linear(input, weight, bias);
+    return expects_few_gradients_ ? linear_of_few_gradients(input, weight, bias)
+                                  : at::linear(input, weight, bias);
   }
+
+  /// From now on forward() computes linear_of_few_gradients().
+  void expect_few_gradients() { expects_few_gradients_ = true; }
 
   /// Shares a parameter with another module, under both names.
   void tie_weight(const at::Tensor& shared) { weight = parameters_["weight"] = shared; }
   void tie_bias(const at::Tensor& shared) { bias = parameters_["bias"] = shared; }
+
+ private:
+  bool expects_few_gradients_ = false;
 };
 TORCH_MODULE(Linear);
+
+/// Calls expect_few_gradients() of all linear layers within `module`.
+void expect_few_gradients(const torch::nn::Module& module);
 
 /// A linear layer with a transposed weight, {in, out}, as GPT-2 has it. Source: `Conv1D` of
 /// Transformers.

@@ -263,7 +263,10 @@ Architecture distilbert() {
                       {token_classification, distilbert_for_tokens},
                       {question_answering, distilbert_for_answers}},
           .keys = keys_of<DistilBertConfig>(),
-          .size_keys = {.width = "dim", .inner = "hidden_dim", .layers = "n_layers"}};
+          .size_keys = {.width = "dim", .inner = "hidden_dim", .layers = "n_layers"},
+          .aliases = {{"hidden_size", "dim"},
+                      {"num_attention_heads", "n_heads"},
+                      {"num_hidden_layers", "n_layers"}}};
 }
 
 }  // namespace accelerate::detail

@@ -239,6 +239,10 @@ Architecture gpt2() {
               [](const PretrainedConfig& config) { return std::make_shared<GPT2Model>(config); }),
           .keys = keys_of<GPT2Config>(),
           .size_keys = {.width = "n_embd", .inner = "n_inner", .layers = "n_layer"},
+          .aliases = {{"hidden_size", "n_embd"},
+                      {"max_position_embeddings", "n_positions"},
+                      {"num_attention_heads", "n_head"},
+                      {"num_hidden_layers", "n_layer"}},
           .gguf = gpt2_gguf()};
 }
 

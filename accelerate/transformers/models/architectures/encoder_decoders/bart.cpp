@@ -141,6 +141,7 @@ class BartStack final : public BartWeights<BaseTextModel> {
     for (std::int64_t i = 0; i < layers; ++i)
       layers_->push_back(std::make_shared<BartLayer>(values, is_decoder));
     register_module("layers", layers_);
+    if (is_decoder) expect_few_gradients(*layers_);
     layernorm_embedding_ = register_module("layernorm_embedding", bart_norm(values));
     post_init();
   }
@@ -349,24 +350,26 @@ std::shared_ptr<BartModel> make_bart(const PretrainedConfig& config) {
 
 Architecture bart() {
   using enum Task;
-  return {
-      .model_type = "bart",
-      .classes = {{base, make_bart},
-                  {seq2seq_lm, with_head<BartForConditionalGeneration>(make_bart)},
-                  {sequence_classification,
-                   [](PretrainedConfig config) {
-                     // As in Transformers, a configuration that does not say has three labels.
-                     if (!config.contains("num_labels") && !config.contains("id2label"))
-                       config.set_num_labels(3);
-                     return bart_for_rows(make_bart(config));
-                   }},
-                  {question_answering,
-                   [](PretrainedConfig config) {
-                     config.set_num_labels(2);
-                     return bart_for_answers(make_bart(config));
-                   }}},
-      .keys = keys_of<BartConfig>(),
-      .size_keys = {.width = "d_model", .inner = "encoder_ffn_dim", .layers = "encoder_layers"}};
+  return {.model_type = "bart",
+          .classes = {{base, make_bart},
+                      {seq2seq_lm, with_head<BartForConditionalGeneration>(make_bart)},
+                      {sequence_classification,
+                       [](PretrainedConfig config) {
+                         // As in Transformers, a configuration that does not say has three labels.
+                         if (!config.contains("num_labels") && !config.contains("id2label"))
+                           config.set_num_labels(3);
+                         return bart_for_rows(make_bart(config));
+                       }},
+                      {question_answering,
+                       [](PretrainedConfig config) {
+                         config.set_num_labels(2);
+                         return bart_for_answers(make_bart(config));
+                       }}},
+          .keys = keys_of<BartConfig>(),
+          .size_keys = {.width = "d_model", .inner = "encoder_ffn_dim", .layers = "encoder_layers"},
+          .aliases = {{"num_attention_heads", "encoder_attention_heads"},
+                      {"hidden_size", "d_model"},
+                      {"num_hidden_layers", "encoder_layers"}}};
 }
 
 }  // namespace accelerate::detail

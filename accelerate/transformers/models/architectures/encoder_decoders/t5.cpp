@@ -101,6 +101,7 @@ class T5Stack final : public T5Weights<BaseTextModel> {
     for (std::int64_t i = 0; i < layers; ++i)
       block_->push_back(std::make_shared<T5Block>(values_, is_decoder, /*has_bias=*/i == 0));
     register_module("block", block_);
+    if (is_decoder) expect_few_gradients(*block_);
     final_layer_norm_ = register_module("final_layer_norm", T5LayerNorm(values_));
     post_init();
   }
@@ -294,7 +295,11 @@ Architecture t5() {
                          return std::make_shared<T5ForConditionalGeneration>(config);
                        }}},
           .keys = keys_of<T5Config>(),
-          .size_keys = {.width = "d_model", .inner = "d_ff", .layers = "num_layers"}};
+          .size_keys = {.width = "d_model", .inner = "d_ff", .layers = "num_layers"},
+          .aliases = {{"hidden_size", "d_model"},
+                      {"num_attention_heads", "num_heads"},
+                      {"num_hidden_layers", "num_layers"},
+                      {"head_dim", "d_kv"}}};
 }
 
 }  // namespace accelerate::detail

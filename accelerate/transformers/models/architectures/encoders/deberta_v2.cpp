@@ -252,6 +252,18 @@ at::Tensor counts_of(const TextInputs& inputs, const Tokens& tokens) {
                                                 : at::Tensor();
 }
 
+// Returns what embeddings are multiplied by: the attention mask, in the layout of `tokens`; undefined
+// where that changes nothing. A mask may have other numbers than 0 and 1, and attention then takes all
+// but 0 alike, as in Python.
+at::Tensor weights_of(const TextInputs& inputs, const Tokens& tokens,
+                      const at::Tensor& embeddings) {
+  const at::Tensor& mask = inputs.attention_mask;
+  const bool has_weights = mask.defined() && mask.dim() == 2 && mask.scalar_type() != at::kBool &&
+                           !mask.ne(0).to(mask.scalar_type()).equal(mask);
+  return has_weights ? tokens.take(mask.to(embeddings.device(), embeddings.scalar_type()))
+                     : counts_of(inputs, tokens);
+}
+
 // The encoder alone.
 class DebertaModel final : public EncoderModel {
  public:
@@ -357,8 +369,8 @@ at::Tensor DebertaModel::embedded(const TextInputs& inputs, const Tokens& tokens
   }
   if (!projection_.is_empty()) sum = projection_(sum);
   at::Tensor normed = norm_(sum);
-  if (const at::Tensor counts = counts_of(inputs, tokens); counts.defined())
-    normed = normed * counts.unsqueeze(-1);
+  if (const at::Tensor weights = weights_of(inputs, tokens, normed); weights.defined())
+    normed = normed * weights.unsqueeze(-1);
   return dropout_of(normed, values_.hidden_dropout_prob, is_training());
 }
 
