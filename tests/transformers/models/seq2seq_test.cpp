@@ -94,7 +94,11 @@ TEST_P(Seq2Seq, ComputesNoGradientsWithoutLabels) {
   const auto model = seq2seq_model(config());
   const at::Tensor labels =
       at::where(at::tensor({1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0}).view({3, 4}).eq(1), words, -100);
-  Inputs inputs{{"input_ids", ids}, {"attention_mask", mask}, {"decoder_input_ids", words}};
+  const Inputs inputs{{"input_ids", ids}, {"attention_mask", mask}, {"decoder_input_ids", words}};
+  const Inputs labelled{{"input_ids", ids},
+                        {"attention_mask", mask},
+                        {"decoder_input_ids", words},
+                        {"labels", labels}};
   const auto gradients_of = [&](const at::Tensor& value) {
     model->zero_grad();
     value.backward({}, /*retain_graph=*/true);
@@ -103,8 +107,7 @@ TEST_P(Seq2Seq, ComputesNoGradientsWithoutLabels) {
     return found;
   };
   const auto plain = model->forward(inputs);
-  inputs["labels"] = labels;
-  const auto output = model->forward(inputs);
+  const auto output = model->forward(labelled);
   EXPECT_TRUE(output.logits.allclose(plain.logits, 1e-5, 1e-5));
   const at::Tensor loss =
       at::cross_entropy_loss(plain.logits.flatten(0, 1), labels.flatten().to(at::kLong));

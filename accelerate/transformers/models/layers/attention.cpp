@@ -328,7 +328,11 @@ AttentionMask with_bias(const AttentionMask& mask, const at::Tensor& bias) {
   if (mask.is_causal && queries > 1) seen = visible(queries, keys - queries, {}, bias.device());
   if (!seen.defined()) return {.values = bias};
   if (seen.scalar_type() != at::kBool) return {.values = bias + seen};
-  return {.values = at::where(seen, bias, lowest_of(bias.scalar_type()))};
+  // In fp16 a sum could be infinite.
+  if (bias.scalar_type() == at::kHalf)
+    return {.values = at::where(seen, bias, lowest_of(at::kHalf))};
+  // Added, as in Python: a query that sees nothing gives gradients to the bias.
+  return {.values = bias + added_mask(seen, bias)};
 }
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "accelerate/transformers/models/layers/linear.h"
@@ -40,9 +41,10 @@ at::Tensor rows_to_compute(const at::Tensor& by) {
 
 struct LinearOfFewGradients : torch::autograd::Function<LinearOfFewGradients> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
-                            const at::Tensor& weight, const at::Tensor& bias) {
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
     context->save_for_backward({input, weight});
-    return at::linear(input, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+    context->saved_data["has_bias"] = bias.has_value();
+    return at::linear(input, weight, bias);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -67,7 +69,8 @@ struct LinearOfFewGradients : torch::autograd::Function<LinearOfFewGradients> {
               .view(input.sizes());
     }
     if (context->needs_input_grad(1)) found[1] = at::mm(by.t(), read);
-    if (context->needs_input_grad(2)) found[2] = by.sum(0);
+    if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2))
+      found[2] = by.sum(0);
     return found;
   }
 
@@ -91,9 +94,9 @@ at::Tensor linear_of_few_gradients(const at::Tensor& input, const at::Tensor& we
       is_plain(input) && is_plain(weight) && input.dim() > 1 && input.numel() > 0 &&
       input.size(-1) == weight.size(1) && (!bias.defined() || is_plain(bias)) &&
       !at::autocast::is_autocast_enabled(at::kCPU);
-  return is_for_this
-             ? LinearOfFewGradients::apply(input, weight, bias)
-             : at::linear(input, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  const auto added = bias.defined() ? std::optional(bias) : std::nullopt;
+  return is_for_this ? LinearOfFewGradients::apply(input, weight, added)
+                     : at::linear(input, weight, added);
 }
 
 void expect_few_gradients(const torch::nn::Module& module) {
