@@ -107,7 +107,8 @@ int run_estimate_memory(const EstimateMemoryOptions& options, std::ostream& out)
       << to_string(options.mixed_precision) << "\n"
       << strategy_table(sizes, options)
       << "Without activations, which grow with the batch, and what a process takes by itself,\n"
-         "on a CPU some 100 MB. GPUs and several machines gather layers; CPUs of one machine\n"
+         "on a CPU some 100 MB. Gradient checkpointing keeps of activations the inputs of layers\n"
+         "alone (docs/memory.md). GPUs and several machines gather layers; CPUs of one machine\n"
          "share pages. The formulas are in docs/costs.md.\n";
   return 0;
 }

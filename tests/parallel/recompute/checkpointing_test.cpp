@@ -14,6 +14,7 @@
 #include "tests/support/counted_memory.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
+#include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
@@ -368,10 +369,12 @@ TEST(GradientCheckpointing, RefusesAModuleThatChangedSinceForward) {
 struct HiddenWriteBlockImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor hidden = layer(x), mask = torch::empty({kWidth});
+    if (!writes) return x + torch::tanh(hidden);
     for (int i = 0; i < kWidth; ++i) mask.data_ptr<float>()[i] = static_cast<float>(++calls % 3);
     return x + torch::tanh(hidden * mask);
   }
   int calls = 0;
+  bool writes = true;
   torch::nn::Linear layer = register_module("layer", torch::nn::Linear(kWidth, kWidth));
 };
 
@@ -380,6 +383,26 @@ TEST(GradientCheckpointing, RefusesAUnitThatIsNotDeterministic) {
   expect_has(refusal, "the unit layers.2");
   expect_has(refusal, "not deterministic: aten::empty");
   expect_has(refusal, "leave it out of the units");
+}
+
+// Where a rank cannot go on, its peers must not wait for it.
+TEST(GradientCheckpointing, TellsThePeersOfAUnitThatIsNotDeterministic) {
+  for (const bool is_sharded : {false, true}) {
+    testing::run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+      AcceleratorOptions options{
+          .cpu = true, .gradient_checkpointing = {{.units = {"layers.*"}}}, .communicator = comm};
+      if (is_sharded) options.fsdp_plugin = FullyShardedDataParallelPlugin{};
+      Accelerator accelerator(options);
+      auto net = std::make_shared<StackImpl<HiddenWriteBlockImpl>>();
+      for (const auto& layer : *net->layers)
+        layer->as<HiddenWriteBlockImpl>()->writes = comm->rank() == 1;
+      auto model = accelerator.prepare(net);
+      const auto loss = model(torch::ones({3, kLength, kWidth})).square().mean();
+      const auto backward = [&] { accelerator.backward(loss); };
+      comm->rank() == 1 ? expect_has(message_of<UsageError>(backward), "not deterministic")
+                        : expect_has(message_of<CommError>(backward), "rank 1");
+    });
+  }
 }
 
 struct SpoilingBlockImpl : torch::nn::Module {

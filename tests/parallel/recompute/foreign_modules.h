@@ -2,6 +2,7 @@
 // units of a class that ends in "Block", and maps {N, 8, 16} to {N, 8, 16}.
 #pragma once
 
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <functional>
@@ -198,6 +199,38 @@ struct EncoderImpl : ForeignModule {
           3)));
 };
 
+/// Tensors of a module of LibTorch, which TorchScript computes with.
+struct ScriptBlockImpl : torch::nn::Module {
+  at::Tensor weight = register_parameter("weight", torch::randn({kWidth, kWidth}) * 0.2);
+  at::Tensor bias = register_parameter("bias", torch::zeros({kWidth}));
+};
+
+struct ScriptedStackImpl : ForeignModule {
+  ScriptedStackImpl() {
+    std::string calls;
+    for (int i = 0; i < 3; ++i) {
+      const std::string name = "block" + std::to_string(i);
+      const auto block = register_module(name, std::make_shared<ScriptBlockImpl>());
+      torch::jit::Module code("Code" + std::to_string(i));
+      code.register_parameter("w", block->weight, false);
+      code.register_parameter("b", block->bias, false);
+      code.define(R"(
+        def forward(self, x):
+          y = torch.matmul(torch.layer_norm(x, [16]), self.w) + self.b
+          y = torch.dropout(torch.relu_(y), 0.1, True)
+          if bool(y.mean() > 10.0):
+            y = y * 0.5
+          return x + torch.tanh(y) * torch.sigmoid(y)
+      )");
+      script.register_module(name, code);
+      calls += "  x = self." + name + ".forward(x)\n";
+    }
+    script.define("def forward(self, x):\n" + calls + "  return x\n");
+  }
+  at::Tensor forward(const at::Tensor& x) override { return script.forward({x}).toTensor(); }
+  torch::jit::Module script = torch::jit::Module("Net");
+};
+
 struct ForeignKind {
   std::string name;
   std::function<std::shared_ptr<ForeignModule>()> make;
@@ -222,6 +255,7 @@ inline std::vector<ForeignKind> foreign_kinds() {
       foreign_kind<StackImpl<MixtureBlockImpl>>("Mixture", {"MixtureBlock"}),
       foreign_kind<SharedStackImpl>("Shared", {"AttentionBlock"}),
       foreign_kind<SkippingStackImpl>("Skipping", {"first", "second", "third"}),
+      foreign_kind<ScriptedStackImpl>("Script", {"ScriptBlock"}),
       foreign_kind<EncoderImpl>("Encoder", {"TransformerEncoderLayer"})};
 }
 

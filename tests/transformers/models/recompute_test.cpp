@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "accelerate/accelerator/accelerator.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/transformers/models/architectures/text_model.h"
 #include "tests/support/errors.h"
@@ -94,6 +95,41 @@ TEST(GradientCheckpointing, TrainsAboveFrozenEmbeddings) {
   for (const auto& item : model->named_parameters())
     EXPECT_EQ(item.value().grad().defined(), !item.key().starts_with("bert.embeddings."))
         << item.key();
+}
+
+// The gradients of a step with dropout under an Accelerator.
+std::vector<at::Tensor> step_of(const std::string& kind,
+                                std::optional<GradientCheckpointing> checkpointing) {
+  Accelerator accelerator({.cpu = true, .gradient_checkpointing = std::move(checkpointing)});
+  at::manual_seed(8);
+  auto config = testing::small_config(kind);
+  if (kind == "bert") config.set("hidden_dropout_prob", 0.3);
+  const auto net = AutoModel::from_config(config);
+  net->train();
+  auto model = accelerator.prepare(net);
+  Inputs inputs = kRows;
+  inputs.erase("labels");
+  const auto output = model(inputs);
+  accelerator.backward(output.last_hidden_state.square().mean());
+  std::vector<at::Tensor> found{at::rand({3})};
+  for (const auto& parameter : net->parameters()) found.push_back(parameter.grad());
+  return found;
+}
+
+TEST(GradientCheckpointing, IsAnOptionOfAnAcceleratorToo) {
+  using Keep = GradientCheckpointing::Keep;
+  for (const std::string kind : {"bert", "llama"}) {
+    const auto plain = step_of(kind, std::nullopt);
+    for (const auto& options : {GradientCheckpointing{}, GradientCheckpointing{.every = 2},
+                                GradientCheckpointing{.keep = Keep::products}}) {
+      const auto again = step_of(kind, options);
+      ASSERT_EQ(plain.size(), again.size());
+      for (std::size_t i = 0; i < plain.size(); ++i)
+        EXPECT_TRUE(plain[i].defined() == again[i].defined() &&
+                    (!plain[i].defined() || plain[i].equal(again[i])))
+            << kind << " " << i;
+    }
+  }
 }
 
 // The nodes of the graph that keep something for backward.
