@@ -50,6 +50,7 @@ class LiveRecords {
   }
   void before_write(const at::Tensor& tensor) {
     if (records_.empty() || !tensor.has_storage()) return;
+    if (tensor.storage().use_count() == 1) return;  // No record holds what only the caller has.
     const auto* storage = tensor.storage().unsafeGetStorageImpl();
     for (const auto& weak : records_)
       if (const auto record = weak.lock()) record->before_write(storage);

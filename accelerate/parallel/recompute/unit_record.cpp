@@ -154,9 +154,10 @@ void UnitRecord::keep(const at::Tensor& result, std::size_t call) {
 void UnitRecord::end(const compat::InterceptedCall& call) {
   const std::size_t number = *std::exchange(present_, std::nullopt);
   for (const auto* storage : written_) {
-    Memory& memory = memories_.at(storage);
-    memory.writer = number;
-    memory.whole.reset();  // Until a result of the call turns out to lie there.
+    const auto memory = memories_.find(storage);
+    if (memory == memories_.end()) continue;  // The tensor was given another storage.
+    memory->second.writer = number;
+    memory->second.whole.reset();  // Until a result of the call turns out to lie there.
   }
   std::size_t place = 0;
   for (const auto& value : call.results()) {
@@ -224,7 +225,9 @@ void UnitRecord::before_write(const c10::StorageImpl* storage) {
 
 // Whether the present call changes `result`, of which there are no views, and returns it.
 bool UnitRecord::is_changed_whole_now(ResultOfCall result, const c10::StorageImpl* storage) const {
-  if (!present_ || !writes_now(storage) || memories_.at(storage).has_views) return false;
+  const auto memory = memories_.find(storage);
+  if (!present_ || !writes_now(storage) || memory == memories_.end() || memory->second.has_views)
+    return false;
   const RecordedCall& writer = calls_[*present_];
   if (writer.op.schema().returns().size() != 1 || writer.tensors.empty()) return false;
   const RecordedArgument& changed = writer.tensors.front();
