@@ -88,6 +88,7 @@ foreach(text ${texts})
   endforeach()
 endforeach()
 file(GLOB binaries "${package}/lib/*.so*" "${package}/libexec/accelerate/*")
+list(FILTER binaries EXCLUDE REGEX "/libaccelerate_cuda\\.so$") # Opened where torch has CUDA.
 foreach(binary ${binaries})
   step(objdump -p "${binary}")
   if(output MATCHES "NEEDED +lib(torch|c10)_cuda")
