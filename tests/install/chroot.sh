@@ -1,5 +1,5 @@
 # What the scripts share that install a package into a Debian of their own. Needs root and debootstrap: a script that cannot run exits with 77, and
-# says why. Sets `source`, `folder`, which goes with the script, and `root`, where the Debian is made.
+# says why. Sets `source`, `folder`, which goes with the script, `root`, where the Debian is made, and `builder`, for a copy that builds packages.
 
 skip() { echo "skipped: $*" >&2; exit 77; }
 need() { # TOOL...
@@ -17,6 +17,10 @@ inside() { # COMMAND. With /bin first, CMake looks below / before it looks below
   chroot "$root" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/bin:/sbin:/usr/bin:/usr/sbin bash -euc "$1"
 }
 said() { grep -qE "$1" "$folder/log" || { cat "$folder/log" >&2; echo "failed: '$1' was not said" >&2; exit 1; }; }
+mount_system() {
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+}
 make_debian() { # [RELEASE]: of Debian, or Ubuntu's noble; the machine's own if it is not named
   local release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")} mirror
   mirror=$(apt-get indextargets --format '$(REPO_URI)' "Component: main" "Created-By: Packages" | grep '/debian/$' | head -n 1)
@@ -26,8 +30,7 @@ make_debian() { # [RELEASE]: of Debian, or Ubuntu's noble; the machine's own if 
   else
     timed "make a Debian $release" debootstrap --variant=minbase "$release" "$root" "$mirror"
   fi
-  mount -t proc proc "$root/proc"
-  mount --rbind /dev "$root/dev"
+  mount_system
   cp /etc/resolv.conf "$root/etc/"
   timed "apt-get update" inside "apt-get update"
 }
@@ -37,4 +40,5 @@ need debootstrap
 source=$(realpath "$(dirname "$0")/../..")
 folder=$(mktemp --directory)
 root=$folder/root
-trap 'umount --lazy "$root"/{proc,dev,opt/torch} 2>/dev/null || true; rm -r --one-file-system "$folder"' EXIT
+builder=$folder/builder
+trap 'umount --lazy "$folder"/{root,builder}/{proc,dev,opt/torch,opt/python,root/.cache/ccache} 2>/dev/null || true; rm -r --one-file-system "$folder"' EXIT
