@@ -9,11 +9,12 @@
 
 namespace accelerate::detail {
 
-/// The bytes of four values from all over a tensor.
+/// The bytes of four values from all over a tensor, or a hash of all values of a small one.
 using SampledValues = std::array<std::byte, 64>;
 
-/// Returns values of `tensor`, which must lie in readable memory of the CPU; of a tensor that is not
-/// dense, the first value alone. Cost: a few loads.
+/// Returns values of `tensor`, which must lie in readable memory of the CPU. Of a tensor of at most 4
+/// KiB all values count. Of one that is not dense the first value alone does. Cost: a few loads, at
+/// most 0.3 µs.
 [[nodiscard]] SampledValues sample_values(const at::Tensor& tensor);
 
 /// Remembers the state of a tensor. The tensor's version counts writes, but not writes through

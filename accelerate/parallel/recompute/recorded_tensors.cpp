@@ -6,7 +6,9 @@ namespace accelerate::detail {
 
 std::optional<SampledValues> sample_of(const at::Tensor& tensor) {
   const bool is_readable = tensor.is_cpu() && tensor.layout() == at::kStrided &&
-                           tensor.has_storage() && compat::LentStorage::owner_of(tensor) == nullptr;
+                           tensor.has_storage() && !tensor.is_nested() &&
+                           !tensor._is_zerotensor() &&
+                           compat::LentStorage::owner_of(tensor) == nullptr;
   return is_readable ? std::optional(sample_values(tensor)) : std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "accelerate/parallel/recompute/live_records.h"
 #include "accelerate/parallel/recompute/saved_values.h"
 #include "accelerate/tensor/compat/deferred_tape.h"
 #include "accelerate/tensor/compat/operator_traits.h"
@@ -40,44 +41,34 @@ void visit_tensors_of(const c10::IValue& value, const Visit& visit) {
   });
 }
 
-// The records of this thread that backward may still need. What later operators write must not
-// change what these hold, whichever model they belong to.
-class LiveRecords {
- public:
-  void add(const std::shared_ptr<UnitRecord>& record) {
-    std::erase_if(records_, [](const auto& weak) { return weak.expired(); });
-    records_.push_back(record);
-  }
-  void before_write(const at::Tensor& tensor) {
-    if (records_.empty() || !tensor.has_storage()) return;
-    if (tensor.storage().use_count() == 1) return;  // No record holds what only the caller has.
-    const auto* storage = tensor.storage().unsafeGetStorageImpl();
-    for (const auto& weak : records_)
-      if (const auto record = weak.lock()) record->before_write(storage);
-  }
-
- private:
-  std::vector<std::weak_ptr<UnitRecord>> records_;
-};
-
-thread_local LiveRecords live_records;
+thread_local Recorder* innermost = nullptr;
 
 }  // namespace
 
-Recorder::Recorder(const RecomputePlan& plan) : plan_(&plan), unit_(kNoUnit) {}
+Recorder::Recorder(const RecomputePlan& plan)
+    : plan_(&plan), outer_(std::exchange(innermost, this)), unit_(kNoUnit) {}
 
-Recorder::Recorder(std::string unit) : unit_(kNoUnit) {
+Recorder::Recorder(std::string unit) : outer_(std::exchange(innermost, this)), unit_(kNoUnit) {
   start_record(unit);
 }
 
 Recorder::~Recorder() {
   end_record();
+  innermost = outer_;
+}
+
+// Records of other units, and those that are open around this one, take copies of what they hold.
+void Recorder::before_write(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  const auto* storage = tensor.storage().unsafeGetStorageImpl();
+  LiveRecords::of_thread().before_write(storage);
+  for (const Recorder* around = outer_; around != nullptr; around = around->outer_)
+    if (around->record_) around->record_->before_write(storage);
 }
 
 void Recorder::start_record(const std::string& unit) {
   const auto offloads_from = plan_ != nullptr ? plan_->offloads_from : std::nullopt;
   record_ = std::make_shared<UnitRecord>(unit, offloads_from);
-  live_records.add(record_);
 }
 
 void Recorder::end_record() {
@@ -122,8 +113,7 @@ void Recorder::intercept(const compat::InterceptedCall& call) {
   if (record) record->begin(call, traits, keeps_results_of(call.op()));
   for (std::size_t i = 0; traits.written != 0 && i < arguments.size(); ++i) {
     if (traits.writes(i)) {
-      visit_tensors_of(arguments[i],
-                       [](const at::Tensor& tensor) { live_records.before_write(tensor); });
+      visit_tensors_of(arguments[i], [&](const at::Tensor& tensor) { before_write(tensor); });
     }
   }
   if (!record) return call.proceed();

@@ -56,9 +56,11 @@ class Recorder : public compat::Interceptor, public compat::SavedTensorPolicy {
   void begin_unit(std::size_t unit, const at::TensorImpl* first);
   void start_record(const std::string& unit);
   void end_record();
+  void before_write(const at::Tensor& tensor);
   [[nodiscard]] bool keeps_results_of(const c10::OperatorHandle& op) const;
 
   const RecomputePlan* plan_ = nullptr;
+  Recorder* outer_;   // Of the scope around this one.
   std::size_t unit_;  // The present one.
   const at::TensorImpl* first_ = nullptr;
   std::unordered_set<const at::TensorImpl*> touched_;  // Its parameters.

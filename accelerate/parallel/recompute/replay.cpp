@@ -1,6 +1,7 @@
 #include "accelerate/parallel/recompute/replay.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
 #include <exception>
@@ -16,6 +17,23 @@ namespace {
 
 constexpr auto kLeaveItOut =
     "Compute the unit plainly: leave it out of the units of gradient checkpointing";
+
+// Operators that make tensors without naming a type ask for it.
+class DefaultDtypeScope {
+ public:
+  explicit DefaultDtypeScope(at::ScalarType wanted) : before_(c10::get_default_dtype()) {
+    const auto type = c10::scalarTypeToTypeMeta(wanted);
+    if (type != before_) c10::set_default_dtype(type);
+  }
+  ~DefaultDtypeScope() {
+    if (c10::get_default_dtype() != before_) c10::set_default_dtype(before_);
+  }
+  DefaultDtypeScope(const DefaultDtypeScope&) = delete;
+  DefaultDtypeScope& operator=(const DefaultDtypeScope&) = delete;
+
+ private:
+  caffe2::TypeMeta before_;
+};
 
 // Takes what the operators of a replay save, and keeps nothing: nobody runs backward through it.
 class TakingHooks final : public compat::SavedTensorHooks {
@@ -39,7 +57,8 @@ Replay::Replay(UnitRecord& record)
       needed_(record.calls_.size()),
       unused_(record.calls_.size()),
       results_(record.calls_.size()),
-      externals_(record.externals_.size()) {}
+      externals_(record.externals_.size()),
+      copies_(record.copies_.size()) {}
 
 at::Tensor Replay::value_of(const DroppedTensor& dropped) {
   const std::lock_guard lock(dropped.record->mutex_);
@@ -92,9 +111,10 @@ void Replay::find_wanted() {
 }
 
 void Replay::find_needed() {
+  for (const RecordedCall& call : record_.calls_) kept_.push_back(call.has_kept());
   for (std::size_t i = needed_.size(); i-- > 0;) {
     if (!wanted_[i].empty()) needed_[i] = true;
-    if (!needed_[i] || record_.calls_[i].keeps_results) continue;
+    if (!needed_[i] || kept_[i]) continue;
     for (const std::size_t other : record_.calls_[i].needs) needed_[other] = true;
   }
 }
@@ -103,7 +123,7 @@ void Replay::find_last_uses() {
   std::vector<std::size_t> last_use(needed_.size());
   for (std::size_t i = 0; i < needed_.size(); ++i) {
     last_use[i] = i;
-    if (!needed_[i] || record_.calls_[i].keeps_results) continue;
+    if (!needed_[i] || kept_[i]) continue;
     for (const std::size_t other : record_.calls_[i].needs) last_use[other] = i;
   }
   for (std::size_t i = 0; i < needed_.size(); ++i)
@@ -128,7 +148,7 @@ void Replay::run_calls() {
 
 void Replay::run_call(std::size_t number) {
   const RecordedCall& call = record_.calls_[number];
-  if (call.keeps_results) {
+  if (kept_[number]) {
     results_[number] = call.kept;
     if (call.is_kept_changed)
       for (at::Tensor& result : results_[number]) result = result.clone();
@@ -144,6 +164,7 @@ void Replay::compute(std::size_t number) {
   const at::AutoGradMode mode(call.with_gradients);
   call.autocast.set();
   if (call.generator.defined()) set_random_state(call);
+  const DefaultDtypeScope dtype(call.default_dtype);
   torch::jit::Stack stack;
   std::size_t place = 0;
   for (const auto& value : call.arguments) {
@@ -185,15 +206,25 @@ at::Tensor Replay::external(std::size_t place) {
   at::Tensor& made = externals_[place];
   if (made.defined()) return made;
   const ExternalTensor& original = record_.externals_[place];
-  if (!original.is_copy && !original.home && original.version.has_changed()) {
+  if (!original.copy && !original.home && original.version.has_changed()) {
     refuse("a tensor that it reads was changed in place between forward and backward",
            "Change it after backward, or give the model a copy");
   }
-  if (original.is_leaf && !original.is_copy) return made = original.tensor;
-  made = original.home ? original.tensor.to(*original.home, /*non_blocking=*/true)
-                       : original.tensor.detach();
-  if (original.is_copy) made = made.clone();  // This replay may write into it.
+  if (original.is_leaf && !original.copy) return made = original.tensor;
+  if (original.copy) {
+    made = compat::over_storage(copy(*original.copy).storage(), original.tensor);
+  } else {
+    made = original.home ? original.tensor.to(*original.home, /*non_blocking=*/true)
+                         : original.tensor.detach();
+  }
   if (original.requires_grad) made = compat::with_gradient(made);
+  return made;
+}
+
+// The copy of a storage that this replay writes into.
+const at::Tensor& Replay::copy(std::size_t place) {
+  at::Tensor& made = copies_[place];
+  if (!made.defined()) made = record_.copies_[place].clone();
   return made;
 }
 

@@ -50,6 +50,7 @@ class Replay : public compat::SavedTensorPolicy {
   void restore_random_states();
   at::Tensor argument(const RecordedArgument& argument);
   at::Tensor external(std::size_t place);
+  const at::Tensor& copy(std::size_t place);
   void check_sample(const RecordedArgument& argument, const at::Tensor& value) const;
   void check_found() const;
   [[noreturn]] void refuse_other_values(std::size_t number) const;
@@ -61,7 +62,8 @@ class Replay : public compat::SavedTensorPolicy {
   std::vector<bool> needed_;                      // By call.
   std::vector<std::vector<std::size_t>> unused_;  // By call: those that nothing reads afterwards.
   std::vector<std::vector<at::Tensor>> results_;  // By call.
-  std::vector<at::Tensor> externals_;
+  std::vector<at::Tensor> externals_, copies_;
+  std::vector<bool> kept_;  // By call: whether its results were kept and are unchanged.
   std::vector<std::pair<at::Generator, at::Tensor>> random_states_;  // Before the replay.
   std::size_t present_ = 0;  // The call that runs, and the number of tensors saved in it.
   std::size_t saved_ = 0;

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +23,14 @@ const at::Tensor& placeholder() {
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   return impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+
+// Whether the operator is a product whose first summand counts nothing (beta is 0): it may be garbage.
+bool hides_first_argument(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto beta = op.schema().argumentIndexWithName("beta");
+  if (!beta) return false;
+  const c10::IValue& value = arguments[static_cast<std::size_t>(*beta)];
+  return value.isScalar() && value.toScalar().to<double>() == 0;
 }
 
 // Returns the generator from which a random operator draws.
@@ -53,8 +62,15 @@ UnitRecord::Memory* UnitRecord::memory_of(const at::Tensor& tensor) {
   return found == memories_.end() ? nullptr : &found->second;
 }
 
+bool RecordedCall::has_kept() const {
+  return keeps_results && std::ranges::none_of(kept_versions, &Version::has_changed);
+}
+
 void UnitRecord::hold(const at::Tensor& tensor, Held held) {
-  if (const auto* storage = storage_of(tensor)) held_.emplace(storage, held);
+  const auto* storage = storage_of(tensor);
+  if (storage == nullptr) return;
+  held_.emplace(storage, held);
+  LiveRecords::of_thread().add(storage, weak_from_this());
 }
 
 std::size_t UnitRecord::add_external(const at::Tensor& tensor) {
@@ -66,10 +82,14 @@ std::size_t UnitRecord::add_external(const at::Tensor& tensor) {
                         .version = Version(tensor)});
   const WeakTensor weak(tensor.getIntrusivePtr());
   known_externals_.insert_or_assign(tensor.unsafeGetTensorImpl(), std::pair(weak, place));
-  hold(tensor, {.is_external = true, .external = place});
-  if (auto* storage = storage_of(tensor)) {
-    memories_.try_emplace(
-        storage, Memory{.storage = tensor.storage().getWeakStorageImpl(), .is_external = true});
+  auto* storage = storage_of(tensor);
+  if (storage == nullptr) return place;
+  const auto [memory, is_new] = memories_.try_emplace(
+      storage, Memory{.storage = tensor.storage().getWeakStorageImpl(), .is_external = true});
+  if (memory->second.copy) {  // It sees what the unit has written there.
+    use_copy(externals_.back(), *memory->second.copy);
+  } else {
+    hold(tensor, {.is_external = true, .external = place});
   }
   return place;
 }
@@ -100,11 +120,13 @@ void UnitRecord::begin(const compat::InterceptedCall& call, const compat::Operat
                         .with_gradients = at::GradMode::is_enabled(),
                         .writes = traits.written != 0,
                         .autocast = AutocastState::present(),
-                        .keeps_results = keeps_results && traits.written == 0};
+                        .keeps_results = keeps_results && traits.written == 0,
+                        .default_dtype = c10::typeMetaToScalarType(c10::get_default_dtype())};
   written_.clear();
   const auto arguments = call.arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool is_read = !traits.only_makes_views && !traits.writes(i);
+    const bool is_read = !traits.only_makes_views && !traits.writes(i) &&
+                         !(i == 0 && hides_first_argument(call.op(), arguments));
     const bool is_written = traits.writes(i);
     recorded.arguments.push_back(
         compat::map_tensors(arguments[i], [&](const at::Tensor& tensor) -> at::Tensor {
@@ -127,21 +149,23 @@ void UnitRecord::begin(const compat::InterceptedCall& call, const compat::Operat
   calls_.push_back(std::move(recorded));
 }
 
-void UnitRecord::note_result(const at::Tensor& result, ResultOfCall origin) {
+// Returns whether the result has memory of its own.
+bool UnitRecord::note_result(const at::Tensor& result, ResultOfCall origin) {
   const auto* impl = result.unsafeGetTensorImpl();
   results_.insert_or_assign(impl, std::pair(WeakTensor(result.getIntrusivePtr()), origin));
   known_externals_.erase(impl);
   auto* storage = storage_of(result);
-  if (storage == nullptr) return;
+  if (storage == nullptr) return true;
   const auto [found, is_new] =
       memories_.try_emplace(storage, Memory{.storage = result.storage().getWeakStorageImpl()});
   if (!is_new && !writes_now(storage)) {
     found->second.has_views = true;
-    return;
+    return false;
   }
   found->second.writer = origin.call;
   found->second.whole = origin;
   found->second.dtype = result.scalar_type();
+  return true;
 }
 
 void UnitRecord::keep(const at::Tensor& result, std::size_t call) {
@@ -149,6 +173,7 @@ void UnitRecord::keep(const at::Tensor& result, std::size_t call) {
   auto& kept = calls_[call].kept;
   hold(result, {.kept = {call, kept.size()}});
   kept.push_back(result.detach());
+  calls_[call].kept_versions.emplace_back(kept.back());
 }
 
 void UnitRecord::end(const compat::InterceptedCall& call) {
@@ -163,7 +188,8 @@ void UnitRecord::end(const compat::InterceptedCall& call) {
   for (const auto& value : call.results()) {
     (void)compat::map_tensors(value, [&](const at::Tensor& result) {
       const ResultOfCall origin{number, place++};
-      if (result.defined()) note_result(result, origin);
+      // A view of something else would not follow what is written there.
+      if (result.defined() && !note_result(result, origin)) calls_[number].keeps_results = false;
       if (calls_[number].keeps_results) keep(result, number);
       return result;
     });
@@ -173,7 +199,7 @@ void UnitRecord::end(const compat::InterceptedCall& call) {
 std::shared_ptr<DroppedTensor> UnitRecord::drop(const at::Tensor& saved) {
   DroppedTensor dropped{.source = DroppedTensor::Source::saved, .place = present_ ? saved_++ : 0};
   const auto* storage = storage_of(saved);
-  if (storage == nullptr) return nullptr;
+  if (storage == nullptr || saved.is_nested()) return nullptr;
   const Memory* memory = memory_of(saved);
   if (memory != nullptr && memory->is_external) {
     const auto moved = offloaded_under(saved);
@@ -202,11 +228,26 @@ bool UnitRecord::writes_now(const c10::StorageImpl* storage) const {
   return std::ranges::find(written_, storage) != written_.end();
 }
 
+// Returns the place of a copy of the whole storage in which `tensor` lies.
+std::size_t UnitRecord::copy_of(const at::Tensor& tensor) {
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  const at::Tensor whole = at::empty({0}, tensor.options().dtype(at::kByte).requires_grad(false))
+                               .set_(tensor.storage(), 0, {bytes}, {1});
+  copies_.push_back(whole.clone());
+  return copies_.size() - 1;
+}
+
+void UnitRecord::use_copy(ExternalTensor& external, std::size_t copy) {
+  const at::NoGradGuard no_grad;
+  external.tensor = compat::over_storage(copies_[copy].storage(), external.tensor.detach());
+  external.copy = copy;
+}
+
 void UnitRecord::before_write(const c10::StorageImpl* storage) {
   const std::lock_guard lock(mutex_);
-  const auto [first, last] = held_.equal_range(storage);
-  if (first == last) return;
   const at::NoGradGuard no_grad;
+  const auto [first, last] = held_.equal_range(storage);
+  std::optional<std::size_t> copy;  // One for all, so that they stay parts of one memory.
   for (auto it = first; it != last; ++it) {
     const Held& held = it->second;
     if (!held.is_external) {
@@ -214,13 +255,31 @@ void UnitRecord::before_write(const c10::StorageImpl* storage) {
       continue;
     }
     ExternalTensor& external = externals_[held.external];
-    external.tensor = external.tensor.detach().clone();
-    external.is_copy = true;
+    if (!copy) copy = copy_of(external.tensor);
+    use_copy(external, *copy);
   }
   held_.erase(first, last);
-  // What is read there after the write is another tensor from outside.
-  std::erase_if(known_externals_,
-                [&](const auto& known) { return externals_[known.second.second].is_copy; });
+  if (!present_ || !writes_now(storage)) return forget(storage);
+  if (const auto memory = memories_.find(storage); copy && memory != memories_.end())
+    memory->second.copy = copy;
+}
+
+// What is read there from now on comes from outside.
+void UnitRecord::forget(const c10::StorageImpl* storage) {
+  const auto found = memories_.find(storage);
+  if (found == memories_.end()) return;
+  Memory& memory = found->second;
+  memory.is_external = true;
+  memory.writer.reset();
+  memory.whole.reset();
+  memory.copy.reset();
+  const auto lies_there = [&](const auto& known) {
+    const auto tensor = known.second.first.lock();
+    return tensor && tensor->has_storage() &&
+           tensor->unsafe_storage().unsafeGetStorageImpl() == storage;
+  };
+  std::erase_if(results_, lies_there);
+  std::erase_if(known_externals_, lies_there);
 }
 
 // Whether the present call changes `result`, of which there are no views, and returns it.
@@ -242,18 +301,21 @@ void UnitRecord::before_write_of_kept(ResultOfCall result, const c10::StorageImp
     calls_[*present_].keeps_results = true;
     call.keeps_results = false;
     call.kept.clear();
+    call.kept_versions.clear();
     return;
   }
   if (present_ && writes_now(storage)) call.is_kept_changed = true;
   at::Tensor& kept = call.kept[result.result];
   kept = kept.clone();
+  call.kept_versions[result.result] = Version(kept);
 }
 
 // Parameters and buffers stay where they are, and so does what is not dense.
 bool UnitRecord::is_offloaded(const ExternalTensor& external) const {
   const at::Tensor& tensor = external.tensor;
-  return offloads_from_ && !external.is_leaf && tensor.device().type() == *offloads_from_ &&
-         tensor.layout() == at::kStrided && tensor.is_contiguous();
+  return offloads_from_ && !external.is_leaf && !external.copy &&
+         tensor.device().type() == *offloads_from_ && tensor.layout() == at::kStrided &&
+         tensor.is_contiguous();
 }
 
 std::optional<std::size_t> UnitRecord::offloaded_under(const at::Tensor& saved) const {

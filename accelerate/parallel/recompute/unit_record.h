@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "accelerate/parallel/recompute/autocast_state.h"
+#include "accelerate/parallel/recompute/live_records.h"
 #include "accelerate/parallel/recompute/recorded_tensors.h"
 #include "accelerate/tensor/compat/interception.h"
 #include "accelerate/tensor/compat/operator_traits.h"
@@ -52,8 +53,13 @@ struct RecordedCall {
   at::Generator generator{};  ///< Defined if it draws random numbers.
   at::Tensor random_state{};  ///< Before the call.
   bool keeps_results = false;
-  std::vector<at::Tensor> kept{};  ///< Its results, if they are kept.
-  bool is_kept_changed = false;    ///< Whether a later call writes into them.
+  std::vector<at::Tensor> kept{};        ///< Its results, if they are kept,
+  std::vector<Version> kept_versions{};  ///< and their versions.
+  bool is_kept_changed = false;          ///< Whether a later call writes into them.
+  at::ScalarType default_dtype = at::kFloat;
+
+  /// Whether its results are there and as they were.
+  [[nodiscard]] bool has_kept() const;
 };
 
 /// A tensor that a recorded call reads and that the record did not make.
@@ -61,13 +67,14 @@ struct ExternalTensor {
   at::Tensor tensor;  ///< Without its graph, unless it is a leaf.
   bool requires_grad = false;
   bool is_leaf = false;
-  bool is_copy = false;               ///< Whether it is a copy from before a write.
+  /// Its place among the copies of storages from before a write, if the unit changes it.
+  std::optional<std::size_t> copy{};
   std::int64_t offset = 0;            ///< Of its first element in its storage.
   std::optional<c10::Device> home{};  ///< Set: it was moved from there to the host.
   Version version{};
 };
 
-class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
+class UnitRecord final : public StorageHolder, public std::enable_shared_from_this<UnitRecord> {
  public:
   /// `unit`: the name in errors. Results of others on devices of the type `offloads_from` wait for
   /// backward in host memory.
@@ -84,8 +91,9 @@ class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
   /// Returns what becomes of a tensor that autograd saves now: null if it must be kept.
   [[nodiscard]] std::shared_ptr<DroppedTensor> drop(const at::Tensor& saved);
   /// To be called before an operator writes into `storage`, also after close(): keeps a copy of what
-  /// the record holds of it.
-  void before_write(const c10::StorageImpl* storage);
+  /// the record holds of it. If it is not the record's own operator, what it reads there afterwards
+  /// comes from outside.
+  void before_write(const c10::StorageImpl* storage) override;
   /// Forgets what only recording needs.
   void close();
 
@@ -104,6 +112,7 @@ class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
     std::optional<std::size_t> writer{};  // The call that wrote it last.
     std::optional<ResultOfCall> whole{};  // A result of that call in this storage.
     at::ScalarType dtype = at::kFloat;    // Its type.
+    std::optional<std::size_t> copy{};    // Of an external storage that the unit changes.
   };
   using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, c10::UndefinedTensorImpl>;
   // A tensor in a storage, which a write into it would change.
@@ -113,9 +122,12 @@ class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
     ResultOfCall kept{};
   };
 
+  void forget(const c10::StorageImpl* storage);
+  std::size_t copy_of(const at::Tensor& tensor);
+  void use_copy(ExternalTensor& external, std::size_t copy);
   RecordedArgument note_argument(RecordedCall& call, const at::Tensor& tensor);
   std::size_t add_external(const at::Tensor& tensor);
-  void note_result(const at::Tensor& result, ResultOfCall origin);
+  bool note_result(const at::Tensor& result, ResultOfCall origin);
   void keep(const at::Tensor& result, std::size_t call);
   [[nodiscard]] bool is_changed_whole_now(ResultOfCall result,
                                           const c10::StorageImpl* storage) const;
@@ -135,6 +147,7 @@ class UnitRecord : public std::enable_shared_from_this<UnitRecord> {
   std::mutex mutex_;  // Of a replay and a write at one time.
   std::vector<RecordedCall> calls_;
   std::vector<ExternalTensor> externals_;
+  std::vector<at::Tensor> copies_;  // Bytes of storages.
   std::vector<std::weak_ptr<DroppedTensor>> dropped_;
   std::unordered_multimap<const c10::StorageImpl*, Held> held_;
   bool wants_products_;  // Of compat::MatrixProducts.

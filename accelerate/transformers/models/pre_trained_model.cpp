@@ -116,6 +116,15 @@ void PreTrainedModel::set_recomputes(bool recomputes) {
   }
 }
 
+bool PreTrainedModel::compute_layers_again() {
+  for (const auto& module : modules()) {
+    const auto* model = dynamic_cast<const PreTrainedModel*>(module.get());
+    if (model != nullptr && model->shares_layers()) return false;
+  }
+  gradient_checkpointing_enable();
+  return true;
+}
+
 void PreTrainedModel::set_embedding_noise(double alpha) {
   for (const auto& module : modules()) {
     if (auto* model = dynamic_cast<PreTrainedModel*>(module.get())) model->embedding_noise_ = alpha;

@@ -148,10 +148,9 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// that asks for attention weights or uses a cache keeps everything. Gradients of gradients
   /// (create_graph) then throw UsageError. Default: off.
   void gradient_checkpointing_enable() { set_recomputes(true); }
-  bool compute_layers_again() override {
-    gradient_checkpointing_enable();
-    return true;
-  }
+  /// As gradient_checkpointing_enable(). False where layers share weights: under autocast, the
+  /// gradients of a layer's calls would be added in another type.
+  bool compute_layers_again() override;
   void gradient_checkpointing_disable() { set_recomputes(false); }
   [[nodiscard]] bool is_gradient_checkpointing() const { return recomputes_; }
   /// While the model trains, adds noise to word embeddings: uniform between plus and minus
@@ -199,6 +198,8 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   void initialise(detail::WeightInitialiser::Wants wants);
 
  protected:
+  /// Whether one layer is called several times.
+  [[nodiscard]] virtual bool shares_layers() const { return false; }
   /// `name`: Transformers' class, as config.json has it under `architectures`.
   PreTrainedModel(const std::string& name, PretrainedConfig config, std::string base_model_prefix);
   /// Must be called at the end of a constructor. Initialises the weights that belong to no model

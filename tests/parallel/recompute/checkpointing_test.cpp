@@ -304,6 +304,135 @@ TEST(Checkpoint, ReturnsWhatTheFunctionReturns) {
   checkpoint([](const at::Tensor&) {}, x);
 }
 
+// --- What others found -----------------------------------------------------------------------------
+
+using Function = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight)>;
+
+// The gradients of function(x, weight), plainly and by checkpoint(), are equal to the bit.
+void expect_same(const Function& function) {
+  std::vector<std::vector<at::Tensor>> found;
+  for (const bool recomputes : {false, true}) {
+    torch::manual_seed(7);
+    const auto x = torch::randn({6, kWidth}).requires_grad_();
+    const auto weight = torch::randn({kWidth, kWidth}).requires_grad_();
+    const auto y = recomputes ? checkpoint(function, x, weight) : function(x, weight);
+    found.push_back(torch::autograd::grad({y.square().sum()}, {x, weight}));
+  }
+  expect_equal(found[0], found[1]);
+}
+
+TEST(Checkpoint, MayWriteAValueOfTheFunctionAroundIt) {
+  for (int seed = 0; seed < 6; ++seed) {
+    expect_same([](const at::Tensor& x, const at::Tensor& weight) {
+      at::Tensor hidden = torch::matmul(x, weight);
+      const auto inner = checkpoint([&](const at::Tensor& t) { return t.relu_().tanh(); }, hidden);
+      return torch::sigmoid(hidden) * inner;
+    });
+  }
+}
+
+TEST(Checkpoint, SeesWritesThroughSeveralViewsFromOutside) {
+  const auto buffer = torch::ones({2, kWidth});
+  const auto top = buffer.narrow(0, 0, 1);
+  expect_same([&](const at::Tensor& x, const at::Tensor& weight) {
+    const auto hidden = torch::matmul(x, weight);
+    const auto view = top.view({kWidth});
+    buffer.narrow(0, 0, 1).add_(hidden.detach().mean(0));
+    const auto scaled = hidden + view;
+    buffer.fill_(1);
+    return torch::tanh(scaled);
+  });
+}
+
+TEST(Checkpoint, TakesGarbageThatAProductHides) {
+  expect_same([](const at::Tensor& x, const at::Tensor& weight) {
+    const auto keys = torch::matmul(x, weight).unsqueeze(0);
+    const auto scores = torch::baddbmm(torch::empty({1, 6, 6}), keys, keys.transpose(1, 2),
+                                       /*beta=*/0, /*alpha=*/0.5);
+    return torch::softmax(scores, -1).matmul(keys);
+  });
+}
+
+TEST(Checkpoint, TakesTensorsWithoutMemoryAndAnotherDefaultType) {
+  expect_same([](const at::Tensor& x, const at::Tensor& weight) {
+    const auto before = c10::get_default_dtype();
+    torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
+    const auto noise = torch::rand({kWidth});
+    torch::set_default_dtype(before);
+    return torch::tanh(torch::matmul(x, weight) * noise.to(torch::kFloat) +
+                       torch::_efficientzerotensor({6, kWidth}));
+  });
+}
+
+TEST(Checkpoint, RefusesValuesThatWereWrittenByHandInTheMiddle) {
+  const auto x = torch::randn({6, kWidth}).requires_grad_();
+  const auto y = checkpoint(
+      [](const at::Tensor& input) {
+        const auto mask = torch::zeros({6, kWidth});
+        mask.accessor<float, 2>()[3][1] = 5;
+        return torch::tanh(input * mask);
+      },
+      x);
+  expect_has(message_of<UsageError>([&] { y.sum().backward(); }), "aten::zeros");
+}
+
+struct LoopingBlockImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) {
+    const torch::NoGradGuard no_grad;
+    for (int i = 0; i < 16; ++i) cache.select(0, i).copy_(x.flatten().narrow(0, 0, 1024));
+    const at::AutoGradMode grad(true);
+    return layer(x) * cache.mean();
+  }
+  at::Tensor cache = register_buffer("cache", torch::zeros({16, 1024}));
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(kWidth, kWidth));
+};
+
+TEST(GradientCheckpointing, CopiesABufferOnceHoweverOftenAUnitWrites) {
+  auto accelerator = checkpointing({.units = {"LoopingBlock"}});
+  auto model = accelerator.prepare(std::make_shared<StackImpl<LoopingBlockImpl>>(2));
+  const auto x = rows(16);
+  const testing::CountedMemory memory;
+  const auto loss = model(x).square().mean();
+  EXPECT_LT(memory.live(), 5U * 16 * 1024 * sizeof(float));
+  accelerator.backward(loss);
+}
+
+// Changes results of products after the forward, and through a view.
+struct ChangedProductBlockImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) {
+    const auto hidden = torch::einsum("bij->bji", {first(x)}).transpose(1, 2);
+    hidden.select(1, 1).mul_(0.5);
+    last = second(torch::tanh(hidden));
+    return torch::log_softmax(last, -1) + x;
+  }
+  at::Tensor last;
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(kWidth, kWidth));
+  torch::nn::Linear second = register_module("second", torch::nn::Linear(kWidth, kWidth));
+};
+
+TEST(GradientCheckpointing, ComputesKeptProductsAgainThatWereChanged) {
+  std::vector<std::vector<at::Tensor>> found;
+  for (const bool recomputes : {false, true}) {
+    Accelerator accelerator({.cpu = true});
+    if (recomputes) {
+      accelerator = checkpointing(
+          {.units = {"ChangedProductBlock"}, .keep = GradientCheckpointing::Keep::products});
+    }
+    torch::manual_seed(1);
+    auto net = std::make_shared<StackImpl<ChangedProductBlockImpl>>();
+    auto model = accelerator.prepare(net);
+    const auto loss = model(rows(40)).square().mean();
+    {
+      const torch::NoGradGuard no_grad;
+      for (const auto& layer : *net->layers)
+        layer->as<ChangedProductBlockImpl>()->last.select(2, 3).fill_(-100);
+    }
+    accelerator.backward(loss);
+    found.push_back(gradients_of(*net));
+  }
+  expect_equal(found[0], found[1]);
+}
+
 // --- Units ---------------------------------------------------------------------------------------
 
 std::vector<std::string> units_of(torch::nn::Module& module, const GradientCheckpointing& options) {

@@ -100,7 +100,9 @@ TEST(GradientCheckpointing, TrainsAboveFrozenEmbeddings) {
 // The gradients of a step with dropout under an Accelerator.
 std::vector<at::Tensor> step_of(const std::string& kind,
                                 std::optional<GradientCheckpointing> checkpointing) {
-  Accelerator accelerator({.cpu = true, .gradient_checkpointing = std::move(checkpointing)});
+  Accelerator accelerator({.mixed_precision = MixedPrecision::bf16,
+                           .cpu = true,
+                           .gradient_checkpointing = std::move(checkpointing)});
   at::manual_seed(8);
   auto config = testing::small_config(kind);
   if (kind == "bert") config.set("hidden_dropout_prob", 0.3);
@@ -118,7 +120,7 @@ std::vector<at::Tensor> step_of(const std::string& kind,
 
 TEST(GradientCheckpointing, IsAnOptionOfAnAcceleratorToo) {
   using Keep = GradientCheckpointing::Keep;
-  for (const std::string kind : {"bert", "llama"}) {
+  for (const std::string kind : {"bert", "llama", "albert"}) {
     const auto plain = step_of(kind, std::nullopt);
     for (const auto& options : {GradientCheckpointing{}, GradientCheckpointing{.every = 2},
                                 GradientCheckpointing{.keep = Keep::products}}) {

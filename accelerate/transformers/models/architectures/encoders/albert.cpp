@@ -128,6 +128,7 @@ class AlbertModel final : public EncoderModel {
   [[nodiscard]] bool ties_embeddings() const override { return values_.tie_word_embeddings; }
   [[nodiscard]] torch::nn::Embedding input_embeddings() override { return words_; }
   [[nodiscard]] std::int64_t hidden_size() override { return values_.hidden_size; }
+  [[nodiscard]] bool shares_layers() const override { return true; }
   [[nodiscard]] std::vector<std::string> no_split_modules() const override {
     return {"AlbertLayer"};
   }
