@@ -62,6 +62,15 @@ std::string strategy_table(const ModelSizes& sizes, const EstimateMemoryOptions&
   return table.box(locale_is_utf8());
 }
 
+// Empty for one layer, which may be called several times.
+std::string activations_line(const ModelSizes& sizes) {
+  if (sizes.layers < 2) return "";
+  return "With gradient checkpointing, activations are " +
+         format_bytes(static_cast<double>(sizes.layers * sizes.width * sizeof(float))) +
+         " a token in fp32 (inputs of " + std::to_string(sizes.layers) + "\nlayers, " +
+         std::to_string(sizes.width) + " numbers each), and those of one layer: docs/memory.md.\n";
+}
+
 std::string checked_dtype(const std::string& dtype) {
   if (divisors().contains(dtype)) return dtype;
   std::vector<std::string> known{"float32", "float16", "int8", "int4"};
@@ -107,9 +116,9 @@ int run_estimate_memory(const EstimateMemoryOptions& options, std::ostream& out)
       << to_string(options.mixed_precision) << "\n"
       << strategy_table(sizes, options)
       << "Without activations, which grow with the batch, and what a process takes by itself,\n"
-         "on a CPU some 100 MB. Gradient checkpointing keeps of activations the inputs of layers\n"
-         "alone (docs/memory.md). GPUs and several machines gather layers; CPUs of one machine\n"
-         "share pages. The formulas are in docs/costs.md.\n";
+         "on a CPU some 100 MB. GPUs and several machines gather layers; CPUs of one machine\n"
+         "share pages. The formulas are in docs/costs.md.\n"
+      << activations_line(sizes);
   return 0;
 }
 

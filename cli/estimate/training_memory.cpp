@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
+
+#include "accelerate/base/text.h"
 
 namespace accelerate::cli {
 namespace {
@@ -83,6 +86,14 @@ std::string owner_of(const std::string& name) {
   return dot == std::string::npos ? name : name.substr(0, dot);
 }
 
+// Whether the tensor is the weight of a norm, by the names that models have for it.
+bool is_of_norm(const std::string& name) {
+  const std::string owner = lower(owner_of(name));
+  const auto module = owner.substr(owner.rfind('.') + 1);
+  return name.ends_with(".weight") &&
+         (module.find("norm") != std::string::npos || module.starts_with("ln_"));
+}
+
 std::string layer_of(const ModelTensors& model, const std::string& name) {
   if (!model.undivided) {
     const std::string numbered = numbered_part(name);
@@ -110,6 +121,14 @@ ModelSizes sizes_of(const ModelTensors& model) {
     sizes.largest_layer = layer;
     sizes.largest_layer_bytes = bytes;
   }
+  std::set<std::string> layers_with_norms;
+  for (const ModelTensor& tensor : model.tensors) {
+    const std::string unit = numbered_part(tensor.name);
+    if (unit.empty() || !is_of_norm(tensor.name)) continue;
+    layers_with_norms.insert(unit);
+    sizes.width = std::max(sizes.width, tensor.elements);
+  }
+  sizes.layers = layers_with_norms.size();
   for (const auto& [unit, elements] : units)
     (unit.empty() ? sizes.root : sizes.largest_unit) =
         unit.empty() ? elements : std::max(sizes.largest_unit, elements);

@@ -17,6 +17,9 @@ struct ModelSizes {
   std::uint64_t parameters = 0;
   std::uint64_t largest_unit = 0;  ///< Parameters of the largest repeated layer.
   std::uint64_t root = 0;          ///< Parameters outside repeated layers.
+  /// Repeated layers with a norm, and the most numbers that one of their norms has for a token. 0
+  /// where layers have no norms, as in networks for images.
+  std::uint64_t layers = 0, width = 0;
 };
 
 /// Sums up the tensors. A layer is a module of ModelTensors::undivided. Where the model does not

@@ -58,6 +58,11 @@ TEST(ModelSizes, AreOfFloatsInFullPrecision) {
   const TemporaryFolder folder;
   write_sparse(folder.path() / "model.safetensors", decoder(3, 16, 100));
   const ModelSizes sizes = sizes_of(tensors_of_files(folder.path()));
+  EXPECT_EQ(sizes.layers, 3U);
+  EXPECT_EQ(sizes.width, 16U);
+  EXPECT_NE(table_of(options_for(folder.path())).find("(inputs of 3\nlayers, 16 numbers each)"),
+            std::string::npos)
+      << table_of(options_for(folder.path()));
   const std::uint64_t layer = 5 * 16 * 16 + 16, root = 2 * 1600 + 16;
   EXPECT_EQ(sizes.parameters, 3 * layer + root);
   EXPECT_EQ(sizes.bytes, 4 * (3 * layer + root));
