@@ -66,10 +66,10 @@ class SelfTest(unittest.TestCase):
         self.assertIn("2 processes on CPUs, mixed precision bf16", self.accelerate("test"))
 
     def test_names_what_native_programs_refuse(self):
-        refused = FSDP + "fsdp_config:\n  fsdp_version: 2\n  fsdp_activation_checkpointing: true\n"
+        refused = FSDP + "fsdp_config:\n  fsdp_version: 2\n  fsdp_activation_checkpointing_offload: true\n"
         shown = self.run_under(refused, code=1)
         self.assertEqual(self.outcomes(shown)["start"], "failed", shown)
-        self.assertRegex(shown, r"(?m)^start: .*activation_checkpointing is true")
+        self.assertRegex(shown, r"(?m)^start: .*activation_checkpointing_offload is true")
         self.assertEqual(self.outcomes(shown)["restart"], "not run", shown)
 
     def test_names_the_check_that_a_wrong_engine_fails(self):
