@@ -118,7 +118,6 @@ void UnitRecord::begin(const compat::InterceptedCall& call, const compat::Operat
                        bool keeps_results) {
   RecordedCall recorded{.op = call.op(),
                         .with_gradients = at::GradMode::is_enabled(),
-                        .writes = traits.written != 0,
                         .autocast = AutocastState::present(),
                         .keeps_results = keeps_results && traits.written == 0,
                         .default_dtype = c10::typeMetaToScalarType(c10::get_default_dtype())};

@@ -48,7 +48,6 @@ struct RecordedCall {
   std::vector<RecordedArgument> tensors{};  ///< In the order of the placeholders.
   std::vector<std::size_t> needs{};         ///< The calls whose results it reads.
   bool with_gradients = false;
-  bool writes = false;
   AutocastState autocast{};
   at::Generator generator{};  ///< Defined if it draws random numbers.
   at::Tensor random_state{};  ///< Before the call.
