@@ -12,12 +12,10 @@ struct AutocastState {
   struct OfDevice {
     bool enabled = false;
     at::ScalarType dtype = at::kFloat;
-    bool operator==(const OfDevice&) const = default;
   };
   static constexpr std::array kDevices = {c10::DeviceType::CPU, c10::DeviceType::CUDA};
   std::array<OfDevice, kDevices.size()> devices{};
 
-  bool operator==(const AutocastState&) const = default;
   [[nodiscard]] static AutocastState present();
   void set() const;
 };
