@@ -7,30 +7,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/lost_pages.h"
-#include "accelerate/base/signal_guards.h"
+#include "accelerate/base/open_file.h"
 
 namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-Descriptor open_or_throw(std::string_view action, const fs::path& path, int flags) {
-  for (;;) {
-    Descriptor fd(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-    if (fd.valid()) return fd;
-    if (errno != EINTR) throw FileError(action, path, errno);
-  }
-}
 
 void sync_or_throw(int fd, const fs::path& path) {
   while (::fsync(fd) != 0) {
@@ -39,37 +29,15 @@ void sync_or_throw(int fd, const fs::path& path) {
   }
 }
 
-struct OpenedFile {
-  Descriptor fd;
-  std::size_t size_bytes;
-};
-
-// O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
-OpenedFile open_regular(const fs::path& path) {
-  Descriptor fd = open_or_throw("open", path, O_RDONLY | O_NONBLOCK);
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) throw FileError("inspect", path, errno);
-  if (S_ISDIR(status.st_mode)) throw FileError("read", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) {
-    throw FileError("read", path, "it is a device, pipe or socket, not a regular file");
-  }
-  return {std::move(fd), static_cast<std::size_t>(status.st_size)};
-}
-
-off_t checked_offset(std::uint64_t bytes, const fs::path& path) {
-  if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
-    throw FileError("write", path, EFBIG);
-  }
-  return static_cast<off_t>(bytes);
-}
-
 class RealFile final : public WritableFile {
  public:
   RealFile(fs::path path, Descriptor fd, bool appends = false)
       : path_(std::move(path)), fd_(std::move(fd)), appends_(appends) {}
 
   void write(std::string_view bytes) override;
-  void reserve(std::uint64_t size_bytes) override;
+  void reserve(std::uint64_t size_bytes) override {
+    detail::reserve_space(fd_.get(), path_, size_bytes);
+  }
   void bypass_cache() noexcept override { direct_ = !appends_ && set_direct(true); }
   void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept override {
     (void)::sync_file_range(fd_.get(), static_cast<off_t>(offset_bytes),
@@ -81,7 +49,6 @@ class RealFile final : public WritableFile {
   }
 
  private:
-  void lengthen(off_t size);
   bool set_direct(bool on) noexcept;
   [[nodiscard]] bool fits_direct(std::string_view bytes) const;
 
@@ -99,7 +66,7 @@ void RealFile::write(std::string_view bytes) {
   if (appends_) {
     error = write_fully(fd_.get(), bytes);
   } else {
-    const off_t offset = checked_offset(at_, path_);
+    const off_t offset = detail::checked_offset(at_, path_);
     if (direct_ && !fits_direct(bytes)) direct_ = !set_direct(false);
     error = write_fully_at(fd_.get(), offset, bytes);
     if (error == EINVAL && direct_) {
@@ -121,30 +88,10 @@ bool RealFile::fits_direct(std::string_view bytes) const {
          0;
 }
 
-void RealFile::reserve(std::uint64_t size_bytes) {
-  const off_t size = checked_offset(size_bytes, path_);
-  if (size == 0) return;
-  const SuppressedSignal file_may_not_grow(SIGXFSZ);
-  while (::fallocate(fd_.get(), 0, 0, size) != 0) {
-    if (errno == EOPNOTSUPP) return lengthen(size);
-    if (errno != EINTR)
-      throw FileError("reserve " + std::to_string(size) + " bytes for", path_, errno);
-  }
-}
-
-void RealFile::lengthen(off_t size) {
-  struct stat status{};
-  if (::fstat(fd_.get(), &status) != 0) throw FileError("inspect", path_, errno);
-  if (status.st_size >= size) return;
-  const SuppressedSignal file_may_not_grow(SIGXFSZ);
-  while (::ftruncate(fd_.get(), size) != 0) {
-    if (errno != EINTR) throw FileError("lengthen", path_, errno);
-  }
-}
-
 class Mapping final : public FileContent {
  public:
-  Mapping(const fs::path& path, const OpenedFile& file, int protection) : size_(file.size_bytes) {
+  Mapping(const fs::path& path, const detail::OpenedFile& file, int protection)
+      : size_(file.size_bytes) {
     if (size_ == 0) return;  // mmap refuses an empty range.
     data_ = ::mmap(nullptr, size_, protection, MAP_PRIVATE, file.fd.get(), 0);
     if (data_ == MAP_FAILED) throw FileError("map", path, errno);
@@ -177,13 +124,13 @@ class RealFileSystem final : public FileSystem {
  public:
   explicit RealFileSystem(int protection) : protection_(protection) {}
   std::unique_ptr<WritableFile> create(const fs::path& path) override {
-    return std::make_unique<RealFile>(path,
-                                      open_or_throw("create", path, O_WRONLY | O_CREAT | O_EXCL));
+    return std::make_unique<RealFile>(
+        path, detail::open_or_throw("create", path, O_WRONLY | O_CREAT | O_EXCL));
   }
   void copy_permissions(const fs::path& from, const fs::path& to) override;
   std::unique_ptr<WritableFile> append(const fs::path& path, std::uint64_t keep_bytes) override;
   std::shared_ptr<const FileContent> map(const fs::path& path) override {
-    return std::make_shared<const Mapping>(path, open_regular(path), protection_);
+    return std::make_shared<const Mapping>(path, detail::open_regular(path), protection_);
   }
   std::string read(const fs::path& path, std::size_t max_bytes) override;
   FileStatus status(const fs::path& path) override;
@@ -212,7 +159,7 @@ void RealFileSystem::copy_permissions(const fs::path& from, const fs::path& to) 
 std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
                                                      std::uint64_t keep_bytes) {
   // O_NONBLOCK: opening a FIFO that nobody reads would wait for ever.
-  Descriptor fd = open_or_throw("open", path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
+  Descriptor fd = detail::open_or_throw("open", path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) throw FileError("inspect", path, errno);
   if (!S_ISREG(status.st_mode)) throw FileError("append to", path, "it is not a regular file");
@@ -224,7 +171,7 @@ std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
 }
 
 std::string RealFileSystem::read(const fs::path& path, std::size_t max_bytes) {
-  const OpenedFile file = open_regular(path);
+  const detail::OpenedFile file = detail::open_regular(path);
   if (file.size_bytes > max_bytes) refuse_size(path, max_bytes);
   constexpr std::size_t kLeastRoom = 4096;
   std::string text;
@@ -260,7 +207,7 @@ void RealFileSystem::rename(const fs::path& from, const fs::path& to) {
 }
 
 void RealFileSystem::sync_directory(const fs::path& directory) {
-  const Descriptor fd = open_or_throw("open", directory, O_RDONLY | O_DIRECTORY);
+  const Descriptor fd = detail::open_or_throw("open", directory, O_RDONLY | O_DIRECTORY);
   sync_or_throw(fd.get(), directory);
 }
 

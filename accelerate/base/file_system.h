@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/base/aligned_bytes.h"
 #include "accelerate/base/file_error.h"
 #include "accelerate/base/folder_lock.h"
 
@@ -37,7 +38,7 @@ class WritableFile {
   /// write whose address, length or file offset is not a multiple of kDirectAlignment. A hint: it
   /// never fails, and has no effect by default or where the file system does not support it.
   virtual void bypass_cache() noexcept;
-  static constexpr std::size_t kDirectAlignment = 4096;
+  static constexpr std::size_t kDirectAlignment = AlignedBytes::kAlignment;
   /// Asks the system to begin writing these bytes of the file to the disk, and does not wait. So
   /// the disk works while more is written. A hint: it never fails, and has no effect by default.
   virtual void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
+#include "accelerate/base/aligned_bytes.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/signal_guards.h"
 
 namespace accelerate {
@@ -13,7 +14,6 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20;
 constexpr std::size_t kLongBytes = std::size_t{1} << 20;        // Shorter pieces are gathered.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{32} << 20;  // Smaller: not worth a bypass.
-constexpr std::align_val_t kAlignment{WritableFile::kDirectAlignment};
 
 // A cache that takes fewer bytes a second than this does not help.
 constexpr std::size_t kJudgedBytes = std::size_t{32} << 20;
@@ -26,19 +26,17 @@ class WriteBehind::Buffer {
   /// Takes at most `room` of `bytes`; returns how much that is.
   std::size_t append(std::string_view bytes, std::size_t room) {
     const std::size_t taken = std::min(bytes.size(), room);
-    std::memcpy(data_.get() + size_, bytes.data(), taken);
+    std::memcpy(data_.data() + size_, bytes.data(), taken);
     size_ += taken;
     return taken;
   }
   void clear() { size_ = 0; }
-  [[nodiscard]] std::string_view content() const { return {data_.get(), size_}; }
+  [[nodiscard]] std::string_view content() const {
+    return detail::byte_text(data_.bytes().first(size_));
+  }
 
  private:
-  struct Free {
-    void operator()(char* data) const { ::operator delete(data, kAlignment); }
-  };
-
-  std::unique_ptr<char, Free> data_{static_cast<char*>(::operator new(kBufferBytes, kAlignment))};
+  AlignedBytes data_{kBufferBytes};
   std::size_t size_ = 0;
 };
 
