@@ -19,6 +19,12 @@
 #include "accelerate/base/signal_guards.h"
 
 namespace accelerate {
+namespace {
+
+// The system takes no more than about 2 GiB a call anyway.
+constexpr std::size_t kMostPieceBytes = std::size_t{1} << 30;
+
+}  // namespace
 
 /// What the caller's Transfer and the threads share.
 class Transfer::State {
@@ -116,7 +122,8 @@ class TransferQueue::Lane {
  public:
   Lane(const Options& options, const char* name)
       : threads_wanted_(options.threads),
-        piece_bytes_(detail::round_up(options.piece_bytes, DirectFile::kAlignment)),
+        piece_bytes_(detail::round_up(std::min(options.piece_bytes, kMostPieceBytes),
+                                      DirectFile::kAlignment)),
         name_(name) {}
   ~Lane();
   Lane(const Lane&) = delete;
