@@ -139,6 +139,9 @@ void SettingsAgreement::add(const ResolvedFsdpOptions& fsdp) {
   add(name + "forward_prefetch", fsdp.forward_prefetch);
   add(name + "sync_module_states", fsdp.sync_module_states);
   add(name + "offload_params", fsdp.cpu_offload);
+  add(name + "disk_offload.parameters_folder", fsdp.offload.parameters_folder);
+  add(name + "disk_offload.optimizer_folder", fsdp.offload.optimizer_folder);
+  add(name + "disk_offload.max_in_cpu", std::to_string(fsdp.offload.max_in_cpu));
   add(name + "state_dict_type", std::string(to_string(fsdp.state_dict_type)));
 }
 

@@ -23,6 +23,7 @@
 #include "accelerate/optim/algorithms/step_support.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/listed_once.h"
+#include "accelerate/optim/offloaded_state.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/sharded_groups.h"
 #include "accelerate/parallel/model_parts.h"
@@ -240,8 +241,18 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
 void AcceleratedOptimizer::shard(const std::shared_ptr<ModelParts>& model) {
   remember(core_->shown, model);
   if (!detail::hold_shards(optimizer(), *model)) return;
-  if (core_->fused) core_->fused->drop_places();
-  model->claim();
+  const auto store = model->store();
+  if (core_->fused) core_->fused->hold_shards(store);
+  std::string refusal;
+  if (store) {
+    try {
+      detail::reserve_state(optimizer(), *store);
+      detail::move_state(optimizer(), *store);
+    } catch (const Error& error) {
+      refusal = describe(error);
+    }
+  }
+  model->claim(refusal);
   remember(core_->sharded, model);
 }
 

@@ -5,12 +5,16 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/parallel/offload/offload_store.h"
 #include "accelerate/tensor/compat/fused_optimizers.h"
 
 namespace accelerate::detail {
@@ -47,12 +51,31 @@ class RecordedNumbers {
   std::vector<at::Tensor> free_;  // One for each device.
 };
 
-// The parameters that one kernel call updates: of one group, device, dtype and step number.
+// The parameters that one kernel call updates: of one group, device, dtype and step number. The
+// state of all of them lives in memory, or in one store.
 struct FusedBucket {
-  [[nodiscard]] bool holds(const at::Tensor& parameter, std::int64_t step_number) const {
+  [[nodiscard]] bool holds(const at::Tensor& parameter, std::int64_t step_number,
+                           const OffloadStore* owner) const {
     const auto& first = tensors.parameters.front();
-    return number == step_number && first.scalar_type() == parameter.scalar_type() &&
+    return number == step_number && store == owner && first.scalar_type() == parameter.scalar_type() &&
            first.device() == parameter.device();
+  }
+
+  // The lists of tensors that correspond element by element, in the order of a row.
+  [[nodiscard]] static auto lists_of(auto& of) {
+    return std::array{&of.parameters, &of.gradients, &of.first, &of.second, &of.third};
+  }
+  // Returns the tensors of parameter k, as far as the optimizer has them.
+  [[nodiscard]] std::vector<at::Tensor> row(std::size_t k) const {
+    std::vector<at::Tensor> found;
+    for (const auto* list : lists_of(tensors)) {
+      if (!list->empty()) found.push_back((*list)[k]);
+    }
+    return found;
+  }
+  void add_row(const std::vector<at::Tensor>& row) {
+    const auto lists = lists_of(tensors);
+    for (std::size_t i = 0; i < row.size(); ++i) lists[i]->push_back(row[i]);
   }
 
   // Sets the step number as the kernels expect it: one tensor per parameter, here the same for all.
@@ -90,6 +113,8 @@ struct FusedBucket {
   }
 
   std::int64_t number = 0;
+  std::size_t group = 0;          // Index among the optimizer's groups.
+  OffloadStore* store = nullptr;  // Where its state lives; null: in memory.
   compat::FusedTensors tensors;
   at::Tensor counter;
   bool is_recorded = false;
@@ -100,18 +125,34 @@ struct FusedBucket {
 class FusedBuckets {
  public:
   compat::FusedTensors& find(const at::Tensor& parameter, std::int64_t number) {
+    OffloadStore* const store = store_of(parameter);
     for (std::size_t i = used_; i-- > group_;) {
-      if (all_[i].holds(parameter, number)) return all_[i].tensors;
+      if (all_[i].holds(parameter, number, store)) return all_[i].tensors;
     }
     if (used_ == all_.size()) all_.emplace_back();
     all_[used_].number = number;
+    all_[used_].store = store;
     return all_[used_++].tensors;
   }
 
-  // Returns the buckets since the last call.
-  [[nodiscard]] std::pair<FusedBucket*, FusedBucket*> close_group() {
+  // Returns the buckets since the last call, of group number `index`.
+  [[nodiscard]] std::span<FusedBucket> close_group(std::size_t index) {
     const auto begin = std::exchange(group_, used_);
-    return {all_.data() + begin, all_.data() + used_};
+    const std::span<FusedBucket> group(all_.data() + begin, used_ - begin);
+    for (auto& bucket : group) bucket.group = index;
+    return group;
+  }
+
+  [[nodiscard]] std::span<FusedBucket> all() { return {all_.data(), used_}; }
+
+  void add_store(std::shared_ptr<OffloadStore> store) { stores_.push_back(std::move(store)); }
+  [[nodiscard]] const std::vector<std::shared_ptr<OffloadStore>>& stores() const { return stores_; }
+  // Returns the store that keeps the state of `parameter`; null if none does.
+  [[nodiscard]] OffloadStore* store_of(const at::Tensor& parameter) const {
+    for (const auto& store : stores_) {
+      if (store->keeps_state_of(parameter)) return store.get();
+    }
+    return nullptr;
   }
 
   template <typename Fn>
@@ -131,6 +172,7 @@ class FusedBuckets {
 
  private:
   std::vector<FusedBucket> all_;
+  std::vector<std::shared_ptr<OffloadStore>> stores_;
   std::size_t group_ = 0;  // The first bucket of the present group.
   std::size_t used_ = 0;
 };

@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -48,14 +47,24 @@ State* find_fused_state(torch::optim::Optimizer& optimizer, const at::Tensor& pa
   return found == optimizer.state().end() ? nullptr : dynamic_cast<State*>(found->second.get());
 }
 
-// Reserves memory, by parameter, for state tensors that do not exist yet.
+// Reserves memory, by parameter, for state tensors that do not exist yet. Gives places in files to
+// parameters whose state lives there.
 class FusedPlaces {
  public:
+  explicit FusedPlaces(const FusedBuckets& buckets) : buckets_(buckets) {}
+
   void keep(const at::Tensor& parameter, int tensors) {
     for (int i = 0; i < tensors; ++i)
       kept_[parameter.unsafeGetTensorImpl()].push_back(at::empty_like(parameter));
   }
-  [[nodiscard]] at::Tensor zeros_for(const at::Tensor& parameter) {
+  // Returns memory of arbitrary content for state tensor `number` of `parameter`.
+  [[nodiscard]] at::Tensor empty_for(const at::Tensor& parameter, int number) {
+    auto* const store = buckets_.store_of(parameter);
+    return store == nullptr ? at::empty_like(parameter) : store->state_of(parameter, number);
+  }
+  [[nodiscard]] at::Tensor zeros_for(const at::Tensor& parameter, int number) {
+    // A file has zeros where nothing was written.
+    if (auto* const store = buckets_.store_of(parameter)) return store->state_of(parameter, number);
     const auto found = kept_.find(parameter.unsafeGetTensorImpl());
     if (found == kept_.end() || found->second.empty() ||
         !compat::accompanies(parameter, found->second.back()))
@@ -67,6 +76,7 @@ class FusedPlaces {
   void drop() { kept_.clear(); }
 
  private:
+  const FusedBuckets& buckets_;
   std::unordered_map<const void*, std::vector<at::Tensor>> kept_;
 };
 
@@ -102,9 +112,9 @@ struct FusedAdamRule : CountedSteps<State> {
   static bool take(FusedBuckets& buckets, torch::optim::Optimizer& optimizer,
                    const Options& options, const at::Tensor& parameter, FusedPlaces& places) {
     State* state = fused_state_of<State>(optimizer, parameter, [&](State& fresh) {
-      fresh.exp_avg(places.zeros_for(parameter));
-      fresh.exp_avg_sq(places.zeros_for(parameter));
-      if (options.amsgrad()) fresh.max_exp_avg_sq(places.zeros_for(parameter));
+      fresh.exp_avg(places.zeros_for(parameter, 0));
+      fresh.exp_avg_sq(places.zeros_for(parameter, 1));
+      if (options.amsgrad()) fresh.max_exp_avg_sq(places.zeros_for(parameter, 2));
     });
     if (state == nullptr || !fits(*state, options, parameter)) return false;
     state->step(state->step() + 1);
@@ -149,12 +159,12 @@ struct FusedSgdRule {
   static int places_of(const Options&) { return 0; }
 
   static bool take(FusedBuckets& buckets, torch::optim::Optimizer& optimizer,
-                   const Options& options, const at::Tensor& parameter, FusedPlaces&) {
+                   const Options& options, const at::Tensor& parameter, FusedPlaces& places) {
     bool is_first = false;
     at::Tensor buffer;
     if (options.momentum() != 0) {
       State* state = fused_state_of<State>(optimizer, parameter, [&](State& fresh) {
-        fresh.momentum_buffer(at::empty_like(parameter));
+        fresh.momentum_buffer(places.empty_for(parameter, 0));
         is_first = true;
       });
       if (state == nullptr || !compat::accompanies(parameter, state->momentum_buffer())) {
@@ -194,11 +204,11 @@ struct FusedAdagradRule : CountedSteps<torch::optim::AdagradParamState> {
   static int places_of(const Options&) { return 0; }
 
   static bool take(FusedBuckets& buckets, torch::optim::Optimizer& optimizer,
-                   const Options& options, const at::Tensor& parameter, FusedPlaces&) {
+                   const Options& options, const at::Tensor& parameter, FusedPlaces& places) {
     // The constructor made the state, except for groups that were added later.
     State* state = fused_state_of<State>(optimizer, parameter, [&](State& fresh) {
       fresh.step(0);
-      fresh.sum(at::full_like(parameter, options.initial_accumulator_value()));
+      fresh.sum(places.empty_for(parameter, 0).fill_(options.initial_accumulator_value()));
     });
     if (state == nullptr || state->step() >= compat::kLastFusedStep ||
         !compat::accompanies(parameter, state->sum())) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <typeinfo>
 #include <utility>
@@ -11,6 +12,8 @@
 
 #include "accelerate/optim/fused_buckets.h"
 #include "accelerate/optim/fused_rules.h"
+#include "accelerate/optim/offloaded_state.h"
+#include "accelerate/parallel/offload/slice_stream.h"
 
 namespace accelerate::detail {
 namespace {
@@ -154,9 +157,11 @@ class FusedStepOf final : public FusedStep {
   void run(Optimizer& optimizer) override {
     const at::NoGradGuard no_grad;
     const ClearFusedBuckets clear{buckets_};
+    for (const auto& store : buckets_.stores()) move_state(optimizer, *store);
     bool some_left = false;
     for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i)
       some_left |= run_group(optimizer, i);
+    for (const auto& store : buckets_.stores()) update_stored(optimizer, *store);
     places_.drop();
     if (!some_left) return;
     if (recording_) recording_->be_incomplete();
@@ -164,7 +169,10 @@ class FusedStepOf final : public FusedStep {
     optimizer.step();
   }
 
-  void drop_places() override { places_.drop(); }
+  void hold_shards(std::shared_ptr<OffloadStore> store) override {
+    places_.drop();
+    if (store) buckets_.add_store(std::move(store));
+  }
 
   void begin_recording(const Optimizer& optimizer) override {
     recording_ = std::make_unique<FusedRecordingOf<Rule>>(optimizer);
@@ -190,9 +198,9 @@ class FusedStepOf final : public FusedStep {
                          Rule::take(buckets_, optimizer, *options, parameter, places_);
       some_left |= !taken;
     }
-    const auto [begin, end] = buckets_.close_group();
-    for (auto* bucket = begin; bucket != end; ++bucket) {
-      FusedBucket& updated = recording_ ? recording_->add(index, *bucket, *options) : *bucket;
+    for (auto& bucket : buckets_.close_group(index)) {
+      if (bucket.store != nullptr) continue;
+      FusedBucket& updated = recording_ ? recording_->add(index, bucket, *options) : bucket;
       Rule::update(updated, *options);
       note_update<Rule>(updated);
       if (recording_) updated.tensors.gradients.clear();  // Not to be kept from step to step.
@@ -200,8 +208,37 @@ class FusedStepOf final : public FusedStep {
     return some_left;
   }
 
+  // Updates the buckets whose state lives in `store`.
+  void update_stored(Optimizer& optimizer, OffloadStore& store) {
+    std::vector<StoredRow> rows;
+    std::vector<const FusedBucket*> bucket_of;  // By row.
+    for (const auto& bucket : buckets_.all()) {
+      if (bucket.store != &store) continue;
+      for (std::size_t k = 0; k < bucket.tensors.parameters.size(); ++k) {
+        rows.push_back({bucket.row(k)});
+        bucket_of.push_back(&bucket);
+      }
+    }
+    static const std::vector<SliceUse> uses = {SliceUse::update, SliceUse::read, SliceUse::update,
+                                               SliceUse::update, SliceUse::update};
+    for_each_slice(store, rows, uses, [&](const std::vector<RowPart>& parts) {
+      std::map<const FusedBucket*, FusedBucket> here;
+      for (const auto& part : parts) {
+        const FusedBucket* whole = bucket_of[part.row];
+        here.try_emplace(whole).first->second.add_row(part.tensors);
+      }
+      for (auto& [whole, bucket] : here) {
+        bucket.number = whole->number;
+        Rule::update(bucket, *options_of<Rule>(optimizer, whole->group));
+      }
+    });
+    for (const auto& bucket : buckets_.all()) {
+      if (bucket.store == &store) note_update<Rule>(bucket);
+    }
+  }
+
   FusedBuckets buckets_;
-  FusedPlaces places_;
+  FusedPlaces places_{buckets_};
   std::unique_ptr<FusedRecordingOf<Rule>> recording_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ struct ShardedMemory {
   std::size_t peak_full_bytes = 0;      ///< The largest full_bytes so far.
   std::size_t gradient_bytes = 0;       ///< Slices of gradients, and units under way.
   std::size_t peak_gradient_bytes = 0;  ///< The largest gradient_bytes so far.
+  std::uint64_t disk_bytes = 0;         ///< Size of the files of offload.
+  std::uint64_t bytes_read = 0;         ///< From these files so far, past the page cache.
+  std::uint64_t bytes_written = 0;      ///< As bytes_read.
 };
 
 /// The base class describes a model that every rank has whole, in the program's own tensors.
@@ -38,7 +42,7 @@ class Inspection {
   /// Sets a function that is called for each event of a unit, on the thread where it happens.
   virtual void set_observer(std::function<void(const ShardEvent&)> /*observer*/) {}
   /// Returns where whole values come from: "whole", "shared pages", "gathered from windows",
-  /// "gathered by collectives", "resident".
+  /// "gathered by collectives", "read from files", "resident".
   [[nodiscard]] virtual std::string_view full_parameters() const { return "whole"; }
 };
 

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,10 @@
 #include "accelerate/tensor/named_shard.h"
 
 namespace accelerate {
+
+namespace detail {
+class OffloadStore;
+}
 
 /// Options of summon_full_params().
 struct SummonOptions {
@@ -47,8 +52,12 @@ class ModelParts {
     return nullptr;
   }
 
-  /// Notes that an optimizer will update the parts.
-  virtual void claim() {}
+  /// Notes that an optimizer will update the parts. `refusal`: why its state cannot live where
+  /// store() keeps it; "" if it can. [collective when there is a store] Throws UsageError on all
+  /// ranks if any of them refuses.
+  virtual void claim(const std::string& /*refusal*/) {}
+  /// Returns where the state of the optimizers of parts lives; null: in memory.
+  [[nodiscard]] virtual std::shared_ptr<detail::OffloadStore> store() const { return nullptr; }
   /// Runs `write`, which changes parts, and publishes the new values to all ranks. [collective when
   /// sharded] When `write` throws then, the group ends, because the other ranks would wait.
   virtual void update(const std::function<void()>& write) { write(); }

@@ -49,7 +49,9 @@ SampledValues sample_values(const at::Tensor& tensor) {
   return values;
 }
 
-WriteMark::WriteMark(const at::Tensor& tensor) : tensor_(tensor), version_(tensor._version()) {
+WriteMark::WriteMark(const at::Tensor& tensor, bool reads_values)
+    : tensor_(tensor), version_(tensor._version()), reads_values_(reads_values) {
+  if (!reads_values_) return;
   if (tensor_.is_cpu()) {
     bytes_ = sample_values(tensor_);
   } else {
@@ -62,6 +64,7 @@ bool WriteMark::is_written() const {
 }
 
 bool WriteMark::is_changed() const {
+  if (!reads_values_) return tensor_._version() != version_;
   if (tensor_.is_cpu()) return sample_values(tensor_) != bytes_;
   return tensor_._version() != version_ && !copy().equal(copy_);
 }

@@ -24,7 +24,8 @@ using SampledValues = std::array<std::byte, 64>;
 /// values.
 class WriteMark {
  public:
-  explicit WriteMark(const at::Tensor& tensor);
+  /// Without `reads_values` the version alone counts: for a tensor whose memory is a file.
+  explicit WriteMark(const at::Tensor& tensor, bool reads_values = true);
 
   /// Whether the version moved or a value changed.
   [[nodiscard]] bool is_written() const;
@@ -36,6 +37,7 @@ class WriteMark {
 
   at::Tensor tensor_;
   std::int64_t version_;
+  bool reads_values_;
   SampledValues bytes_{};  // On the CPU.
   at::Tensor copy_;        // The values, on other devices.
 };

@@ -8,8 +8,7 @@ void ask_about_offloading(Asking& ask, const std::string& stage) {
       ask.menu_for("offload_optimizer_device", "Where does the optimizer keep its state?");
   const std::string parameters =
       ask.menu_for("offload_param_device", "Where do the parameters live?");
-  if (state == "nvme" || parameters == "nvme") ask.tell_for_python("Native programs refuse nvme.");
-  if (parameters == "cpu" && stage != "3")
+  if (parameters != "none" && stage != "3")
     ask.tell_for_python("Native programs offload parameters at stage 3 alone.");
   if (parameters == "nvme")
     ask.text_for("offload_param_nvme_path", "Which folder takes the parameters?", "/nvme");

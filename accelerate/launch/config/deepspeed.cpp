@@ -1,7 +1,5 @@
 #include "accelerate/launch/config/deepspeed.h"
 
-#include <utility>
-
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
@@ -32,14 +30,6 @@ void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mi
         "zero3_init_flag is true, which alone changes nothing here: build the model under "
         "accelerate::init_empty_weights(), and no rank ever holds it whole.");
   }
-  const std::pair<const char*, const std::optional<std::string>&> folders[] = {
-      {"offload_optimizer_nvme_path", config.offload_optimizer_nvme_path},
-      {"offload_param_nvme_path", config.offload_param_nvme_path}};
-  for (const auto& [key, folder] : folders) {
-    if (!is_said(folder)) continue;
-    log.warning(std::string(key) + " is '" + *folder +
-                "', which has no effect: nothing is offloaded to disk. Leave it out.");
-  }
   if (config.zero3_save_16bit_model.value_or(false) && mixed_precision != MixedPrecision::no) {
     log.warning(
         "zero3_save_16bit_model is true and has no effect: save_model() and get_state_dict() work "
@@ -48,11 +38,46 @@ void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mi
   }
 }
 
-bool offloads(const char* key, const std::optional<std::string>& device) {
-  if (!is_said(device)) return false;
-  if (lower(*device) == "cpu") return true;
-  throw ConfigError(std::string(key) + " is '" + *device +
-                    "'; allowed are none and cpu (this version does not offload to disk)");
+enum class OffloadDevice { none, cpu, nvme };
+
+OffloadDevice device_of(const char* key, const std::optional<std::string>& device) {
+  if (!is_said(device)) return OffloadDevice::none;
+  if (lower(*device) == "cpu") return OffloadDevice::cpu;
+  if (lower(*device) == "nvme") return OffloadDevice::nvme;
+  throw ConfigError(std::string(key) + " is '" + *device + "'; allowed are none, cpu and nvme");
+}
+
+// Returns the folder for what `device` puts on disk; "" if it puts nothing there.
+std::string folder_of(const char* key, OffloadDevice device,
+                      const std::optional<std::string>& folder) {
+  const std::string path = std::string(key) + "_nvme_path";
+  if (device == OffloadDevice::nvme) {
+    if (is_said(folder) && !folder->empty()) return *folder;
+    throw ConfigError(std::string(key) + "_device is nvme without " + path +
+                      ": name a folder on a local disk there");
+  }
+  if (is_said(folder)) {
+    get_logger("accelerate.deepspeed")
+        .warning(path + " is '" + *folder + "', which has no effect: " + key +
+                 "_device is not nvme. Set it to nvme, or leave the folder out.");
+  }
+  return {};
+}
+
+void decide_offload(const DeepSpeedConfig& config, int stage, ResolvedFsdpOptions& settings) {
+  const auto optimizer = device_of("offload_optimizer_device", config.offload_optimizer_device);
+  const auto parameters = device_of("offload_param_device", config.offload_param_device);
+  if (parameters != OffloadDevice::none && stage != 3) {
+    throw ConfigError("offload_param_device is " + lower(*config.offload_param_device) +
+                      " with zero_stage " + std::to_string(stage) +
+                      "; parameters are only sharded, and so only offloaded, at stage 3. Set "
+                      "zero_stage to 3, or offload_optimizer_device in its place.");
+  }
+  settings.cpu_offload = optimizer != OffloadDevice::none || parameters != OffloadDevice::none;
+  settings.offload.optimizer_folder =
+      folder_of("offload_optimizer", optimizer, config.offload_optimizer_nvme_path);
+  settings.offload.parameters_folder =
+      folder_of("offload_param", parameters, config.offload_param_nvme_path);
 }
 
 ShardingStrategy strategy_of(int stage) {
@@ -109,18 +134,11 @@ double launched_gradient_clipping() {
 ResolvedFsdpOptions settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
   refuse_file(config);
   const int stage = stage_of(config);
-  const bool optimizer = offloads("offload_optimizer_device", config.offload_optimizer_device);
-  const bool parameters = offloads("offload_param_device", config.offload_param_device);
-  if (parameters && stage != 3) {
-    throw ConfigError("offload_param_device is cpu with zero_stage " + std::to_string(stage) +
-                      "; parameters are only sharded, and so only offloaded, at stage 3. Set "
-                      "zero_stage to 3, or offload_optimizer_device in its place.");
-  }
   ResolvedFsdpOptions settings;
   settings.sharding_strategy = strategy_of(stage);
   settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
   decide_units(config, settings);
-  settings.cpu_offload = optimizer || parameters;
+  decide_offload(config, stage, settings);
   settings.state_dict_type = StateDictType::SHARDED_STATE_DICT;
   settings.use_orig_params = true;
   settings.sync_module_states = true;

@@ -30,10 +30,10 @@ namespace accelerate {
 /// `deepspeed_moe_layer_cls_names` each layer of those classes is a unit instead, and the rest of
 /// the model is one. Rank 0's parameters go to all ranks at the start, as in DeepSpeed.
 ///
-/// Warns of keys without effect: `zero3_init_flag`, the folders for offload to disk, and
+/// Warns of keys without effect: `zero3_init_flag`, a folder for a device that is not nvme, and
 /// `zero3_save_16bit_model` under mixed precision. Throws ConfigError for what this version does
-/// not have: DeepSpeed's own JSON file, and offload to disk. Throws it for offloaded parameters
-/// without stage 3 too. `gradient_clipping` is for the training loop.
+/// not have, DeepSpeed's own JSON file, for offloaded parameters without stage 3, and for nvme
+/// without a folder. `gradient_clipping` is for the training loop.
 [[nodiscard]] ResolvedFsdpOptions settings_of(const DeepSpeedConfig& config,
                                               MixedPrecision mixed_precision);
 

@@ -23,6 +23,18 @@ struct MixedPrecisionPolicy {
   bool operator==(const MixedPrecisionPolicy&) const = default;
 };
 
+/// What lives in files instead of memory, on a disk of the machine. Each rank makes a folder of its
+/// own in the one that is named, and removes it in the end.
+struct DiskOffload {
+  /// Slices of parameters, which are read when a unit is used; empty: in memory.
+  std::string parameters_folder{};
+  /// Gradients and the optimizer's state, and fp32 masters of 16-bit parameters; empty: in memory.
+  std::string optimizer_folder{};
+  /// Bytes of slices that stay in memory all the same, on each rank: whole units, the first ones.
+  std::int64_t max_in_cpu = 0;
+  bool operator==(const DiskOffload&) const = default;
+};
+
 /// What somebody says about sharded training: a program, the launcher's variables, or the section
 /// `fsdp_config` of a file, whose keys carry the prefix `fsdp_`, which a file may leave out. Names
 /// are upstream's, in upstream's order, then ours. Fields that are left out are not said.
@@ -69,6 +81,9 @@ struct FullyShardedDataParallelPlugin {
   std::optional<int> shard_group_size{};
   /// Ours; default automatic. Variable: ACCELERATE_FSDP_FULL_PARAMETERS.
   std::optional<Word<FullParametersHome>> full_parameters{};
+  /// Ours; default nothing. The launcher has it as `offload_optimizer_device` and
+  /// `offload_param_device` of `deepspeed_config`, which may be nvme.
+  std::optional<DiskOffload> disk_offload{};
   KeySpellings spellings{};  ///< How the keys stood in a file.
   bool operator==(const FullyShardedDataParallelPlugin&) const = default;
 };
@@ -100,6 +115,7 @@ struct ResolvedFsdpOptions {
   std::int64_t min_num_params = 0;
   int shard_group_size = 0;
   FullParametersHome full_parameters = FullParametersHome::automatic;
+  DiskOffload offload{};
   bool operator==(const ResolvedFsdpOptions&) const = default;
 };
 

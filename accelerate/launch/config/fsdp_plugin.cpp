@@ -254,6 +254,7 @@ ResolvedFsdpOptions resolve(const FullyShardedDataParallelPlugin& plugin,
   decide_dtypes(plugin, mixed_precision, settings);
   decide_checkpointing(said, settings);
   settings.cpu_offload = said.is_on(&Plugin::cpu_offload);
+  settings.offload = plugin.disk_offload.value_or(DiskOffload{});
   settings.limit_all_gathers = plugin.limit_all_gathers;
   return settings;
 }

@@ -46,18 +46,28 @@ class CollectiveTransport final : public GatherTransport {
 
   void adopt(Units& units) override {
     units_ = &units;
+    works_.resize(units.size());
     for (auto& unit : units) {
-      unit->set_slice(
-          at::zeros({unit->layout().slice_numel()},
-                    at::TensorOptions(unit->types().compute).device(unit->spec().master_device)));
+      const auto options =
+          at::TensorOptions(unit->types().compute).device(unit->spec().master_device);
+      unit->set_slice(unit->storage.slice.defined()
+                          ? unit->storage.slice
+                          : at::zeros({unit->layout().slice_numel()}, options));
+      reads_files_ = reads_files_ || unit->storage.slice.defined();
     }
   }
 
+  // What comes from a file is read first, and gathered when the unit is finished or the next one
+  // started: sooner this rank would have to wait for its disk.
   void start(const Unit& unit, const at::Tensor& slot, Promise next) override {
+    launch_read();
     agree_on(unit);
-    launch(unit, slot, next ? number_of(*next) : kUnknown);
+    const auto promised = next ? number_of(*next) : kUnknown;
+    if (!unit.storage.slice.defined()) return launch(unit, slot, unit.slice, promised);
+    reading_ = begin_read(unit, slot, promised);
   }
   void finish(const Unit& unit) override {
+    if (reading_ && reading_->unit == &unit) launch_read();
     auto work = std::exchange(works_.at(unit.index), {});
     if (!work) return;
     over_ = true;
@@ -72,6 +82,7 @@ class CollectiveTransport final : public GatherTransport {
   // ends the group.
   void end_pass(PassKind kind) override {
     if (units_->empty()) return;
+    launch_read();
     while (const auto promised = settle_announcement()) keep(*promised, kUnknown);
     announce(kEnd);
     if (kind != PassKind::backward) (void)settle_announcement();
@@ -81,6 +92,7 @@ class CollectiveTransport final : public GatherTransport {
   // nothing more either.
   void leave_pass(PassKind kind) override {
     if (units_->empty() || over_) return;
+    launch_read();
     const auto left = kind == PassKind::backward ? kLeftBackward : kLeftForward;
     const auto promised = settle_announcement();
     promised ? keep(*promised, left) : announce(left);
@@ -88,7 +100,10 @@ class CollectiveTransport final : public GatherTransport {
 
   // A rank that has the whole model needs no other rank.
   [[nodiscard]] bool is_one_sided() const override { return group_->size() == 1; }
+  [[nodiscard]] bool comes_meanwhile() const override { return reads_files_ || !is_one_sided(); }
   [[nodiscard]] at::Tensor empty(std::size_t bytes) const override {
+    if (reads_files_ && group_->size() == 1 && units_->front()->spec().device.is_cpu())
+      return aligned_memory(bytes);
     const auto options = at::TensorOptions(at::kByte).device(units_->front()->spec().device);
     return group_->empty({static_cast<std::int64_t>(bytes)}, options);
   }
@@ -101,11 +116,47 @@ class CollectiveTransport final : public GatherTransport {
  private:
   static std::int64_t number_of(std::size_t unit) { return static_cast<std::int64_t>(unit); }
 
-  void launch(const Unit& unit, const at::Tensor& slot, std::int64_t next) {
-    works_.resize(units_->size());
-    const at::Tensor full =
-        slot.narrow(0, 0, static_cast<std::int64_t>(unit.full_bytes())).view(unit.types().compute);
-    works_[unit.index] = group_->all_gather(full, unit.slice.to(full.device()));
+  // The slice of a unit on its way from a file.
+  struct Reading {
+    const Unit* unit;
+    at::Tensor slot;
+    std::int64_t next;
+    at::Tensor slice;   // In memory.
+    Transfer transfer;  // Last: its destructor waits.
+  };
+
+  static at::Tensor full_in(const at::Tensor& slot, const Unit& unit) {
+    return slot.narrow(0, 0, static_cast<std::int64_t>(unit.full_bytes()))
+        .view(unit.types().compute);
+  }
+
+  // A rank that has the whole unit reads it to where it is used.
+  [[nodiscard]] Reading begin_read(const Unit& unit, const at::Tensor& slot, std::int64_t next) {
+    const bool in_place = group_->size() == 1 && slot.is_cpu();
+    const auto memory = in_place ? slot : aligned_memory(unit.slice_bytes());
+    const auto slice = memory.narrow(0, 0, static_cast<std::int64_t>(unit.slice_bytes()))
+                           .view(unit.types().compute);
+    return {&unit, slot, next, slice, unit.storage.store->read(unit.slice, slice.data_ptr())};
+  }
+
+  // A rank whose disk fails cannot send what the others wait for, so the group ends.
+  void launch_read() {
+    if (!reading_) return;
+    Reading reading = std::move(*std::exchange(reading_, std::nullopt));
+    try {
+      reading.transfer.wait();
+    } catch (const std::exception& error) {
+      if (group_->size() > 1) group_->abort(describe(error));
+      throw;
+    }
+    if (reading.slice.data_ptr() == reading.slot.data_ptr()) return;
+    launch(*reading.unit, reading.slot, reading.slice, reading.next);
+  }
+
+  void launch(const Unit& unit, const at::Tensor& slot, const at::Tensor& slice,
+              std::int64_t next) {
+    const at::Tensor full = full_in(slot, unit);
+    works_[unit.index] = group_->all_gather(full, slice.to(full.device()));
     announce(next);
   }
 
@@ -145,7 +196,12 @@ class CollectiveTransport final : public GatherTransport {
   // Gathers a unit that this rank announced, because the other ranks are waiting for it.
   void keep(std::size_t promised, std::int64_t next) {
     const Unit& unit = *(*units_)[promised];
-    launch(unit, empty(unit.full_bytes()), next);
+    const at::Tensor slot = empty(unit.full_bytes());
+    if (!unit.storage.slice.defined()) {
+      launch(unit, slot, unit.slice, next);
+    } else {
+      reading_ = begin_read(unit, slot, next);
+    }
     finish(unit);
   }
 
@@ -201,6 +257,8 @@ class CollectiveTransport final : public GatherTransport {
   Units* units_ = nullptr;
   std::vector<std::optional<Work>> works_;  // Under way, by unit.
   std::optional<Announcement> announced_;
+  std::optional<Reading> reading_;
+  bool reads_files_ = false;
   std::int64_t updates_ = 0;
   bool over_ = false;  // An exchange has failed in this pass.
 };

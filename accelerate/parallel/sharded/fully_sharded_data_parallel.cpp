@@ -101,11 +101,12 @@ FullyShardedDataParallel::FullyShardedDataParallel(const ModuleView& view,
                                                    const ResolvedFsdpOptions& settings,
                                                    c10::Device device)
     : ParallelEngine(std::move(communicator)) {
-  auto& [given, groups, units, full, whole, gradients] = model_;
+  auto& [given, groups, store, units, full, whole, gradients] = model_;
   given = this->communicator();
   detail::require_agreement(*given, "prepare(" + view.class_name + ")", describe(view, settings));
   groups = detail::make_groups(*given, settings);
   units = detail::make_units(view, settings, {groups.shard->size(), groups.shard->rank(), device});
+  store = detail::offload_units(units, groups, settings);
   auto chosen = detail::choose_full_parameters(groups, settings, device);
   full = std::move(chosen.full);
   full_name_ = std::move(chosen.name);
@@ -231,6 +232,11 @@ ShardedMemory FullyShardedDataParallel::memory() const {
   memory.peak_full_bytes = model_.full->peak_bytes();
   memory.gradient_bytes = model_.gradients->bytes();
   memory.peak_gradient_bytes = model_.gradients->peak_bytes();
+  if (model_.store) {
+    memory.disk_bytes = model_.store->bytes();
+    memory.bytes_read = model_.store->bytes_read();
+    memory.bytes_written = model_.store->bytes_written();
+  }
   return memory;
 }
 

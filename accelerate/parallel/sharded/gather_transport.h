@@ -41,6 +41,8 @@ class GatherTransport {
 
   /// Whether a rank may gather at any time, also what the other ranks do not gather.
   [[nodiscard]] virtual bool is_one_sided() const = 0;
+  /// Whether values come while this rank computes, so that it pays to start ahead of time.
+  [[nodiscard]] virtual bool comes_meanwhile() const { return !is_one_sided(); }
   [[nodiscard]] virtual at::Tensor empty(std::size_t bytes) const = 0;
 
   virtual void begin_update() = 0;
@@ -57,7 +59,8 @@ class GatherTransport {
 /// Returns a transport that all-gathers, for any group and device. Ranks must gather the same units
 /// in the same order, which is checked before anything is sent. With each gather every rank
 /// announces the unit it gathers next, and how often it has updated the model. Where ranks differ,
-/// all get a UsageError that names the ranks and their units or counts.
+/// all get a UsageError that names the ranks and their units or counts. A slice that lives in a file
+/// is read when its unit is started, and sent when the unit is finished.
 [[nodiscard]] std::unique_ptr<GatherTransport> collective_transport(
     std::shared_ptr<Communicator> group);
 

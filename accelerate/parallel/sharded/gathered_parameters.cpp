@@ -229,7 +229,7 @@ bool GatheredParameters::prefetches_after_touch() const {
 }
 
 void GatheredParameters::prefetch() {
-  if (transport_->is_one_sided()) return;
+  if (!transport_->comes_meanwhile()) return;
   const auto next = planned(gathered_.size());
   if (!next || places_[*next].presence != Presence::absent) return;
   const bool another_comes =

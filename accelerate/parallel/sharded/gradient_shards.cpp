@@ -34,6 +34,7 @@ GradientShards::GradientShards(Units& units, ShardGroups groups, Callbacks callb
     : groups_(std::move(groups)),
       callbacks_(std::move(callbacks)),
       memory_([this, &units](std::size_t bytes) {
+        if (units.front()->storage.store && groups_.shard->size() == 1) return aligned_memory(bytes);
         const auto options = at::TensorOptions(at::kByte).device(units.front()->spec().device);
         return groups_.shard->empty({static_cast<std::int64_t>(bytes)}, options);
       }),
@@ -206,6 +207,7 @@ std::optional<std::vector<std::string>> GradientShards::finish() {
   }
   launch_the_rest();
   while (!under_way_.empty()) finish_oldest();
+  memory_.settle();
   for (auto& gradients : gradients_) gradients.store(usage_);
   agree_on_order();
   return unused();
@@ -249,6 +251,7 @@ void GradientShards::abandon() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(running_, false)) return;
   under_way_.clear();
+  memory_.abandon();
   for (auto& gradients : gradients_) has_lost_ |= gradients.abandon();
 }
 

@@ -83,7 +83,7 @@ void receive_slice(Communicator& ranks, Unit& unit, c10::Device device) {
   const at::Tensor mine =
       at::empty({unit.layout().slice_numel()}, unit.master.options().device(device));
   ranks.scatter(mine, slices, 0).wait();
-  unit.master.copy_(mine);
+  unit.set_values(mine);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/lost_pages.h"
+#include "accelerate/comm/operations.h"
 #include "accelerate/parallel/sharded/update_count.h"
 
 namespace accelerate::detail {
@@ -27,12 +29,17 @@ ShardedParts::ShardedParts(ShardedModel& model, const ModuleView& view) : model_
     const UnitParameter& parameter = *found->second;
     by_leaf_.emplace(found->first, shards_.size());
     if (locals_.insert(parameter.local.unsafeGetTensorImpl()).second)
-      marks_.emplace_back(shards_.size(), parameter.local);
+      marks_.emplace_back(shards_.size(), mark(parameter.local));
     shards_.push_back({.name = name,
                        .local = parameter.local,
                        .begin = parameter.piece.in_parameter,
                        .shape = parameter.shape});
   }
+}
+
+// Reading values that live in files would read whole pages of a disk.
+WriteMark ShardedParts::mark(const at::Tensor& local) const {
+  return WriteMark(local, !model_.store || !model_.store->holds(local));
 }
 
 void ShardedParts::require_untouched() const {
@@ -47,6 +54,11 @@ void ShardedParts::require_untouched() const {
                      "the original. Change whole parameters inside "
                      "summon_full_params({.writeback = true})");
   }
+}
+
+void ShardedParts::claim(const std::string& refusal) {
+  if (model_.store) refuse_together(*model_.groups.world, refusal);
+  claimed_ = true;
 }
 
 void ShardedParts::require_claimed() const {
@@ -84,11 +96,14 @@ void ShardedParts::write_slices(const std::function<void()>& write, std::int64_t
   require_not_summoned("an update of a sharded model (an optimizer's step)");
   model_.gradients->follow_leaves();
   model_.full->begin_update();
-  run_or_abort(write);
+  run_or_abort([&] {
+    write();
+    if (model_.store) check_for_lost_pages();
+  });
   updates_ = updates;
   model_.full->end_update(updates_);
   for (auto& unit : model_.units) unit->bump_versions();
-  for (auto& [shard, mark] : marks_) mark = WriteMark(shards_[shard].local);
+  for (auto& [shard, made] : marks_) made = mark(shards_[shard].local);
 }
 
 void ShardedParts::run_or_abort(const std::function<void()>& run) const {

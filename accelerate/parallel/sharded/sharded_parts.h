@@ -25,6 +25,7 @@ namespace accelerate::detail {
 struct ShardedModel {
   std::shared_ptr<Communicator> given;  ///< The group that `groups` were split off from.
   ShardGroups groups;
+  std::shared_ptr<OffloadStore> store;  ///< Null when everything lives in memory.
   Units units;
   std::unique_ptr<FullParameters> full;
   std::unique_ptr<WholeParameters> whole;
@@ -49,7 +50,10 @@ class ShardedParts final : public ModelParts, public SavedParts {
   [[nodiscard]] bool is_sharded() const override { return true; }
   [[nodiscard]] const NamedShard* shard_of(const at::Tensor& leaf) const override;
   [[nodiscard]] Communicator* ranks_of(const at::Tensor& parameter) const override;
-  void claim() override { claimed_ = true; }
+  void claim(const std::string& refusal) override;
+  [[nodiscard]] std::shared_ptr<detail::OffloadStore> store() const override {
+    return model_.store;
+  }
   void update(const std::function<void()>& write) override { write_slices(write, updates_ + 1); }
   void follow_leaves() override { model_.gradients->follow_leaves(); }
   void zero_grad(const std::vector<at::Tensor>& locals, bool set_to_none = true) override;
@@ -62,6 +66,7 @@ class ShardedParts final : public ModelParts, public SavedParts {
   void require_equal_updates() const override;
 
  private:
+  [[nodiscard]] WriteMark mark(const at::Tensor& local) const;
   void write_slices(const std::function<void()>& write, std::int64_t updates);
   void run_or_abort(const std::function<void()>& run) const;
   void require_not_summoned(const std::string& what) const;

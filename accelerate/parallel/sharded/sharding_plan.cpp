@@ -126,6 +126,19 @@ void require_shardable(const NamedTensor& leaf, const std::string& class_name) {
                    "ignored_modules names");
 }
 
+void require_gathering(const ResolvedFsdpOptions& settings) {
+  if (settings.full_parameters == FullParametersHome::shared_pages) {
+    throw ConfigError(
+        "full_parameters is shared_pages, which keep the whole model in memory, and parameters are "
+        "offloaded to disk. Use automatic or gathered");
+  }
+  if (reshards_after_forward(settings.sharding_strategy)) return;
+  throw ConfigError("parameters are offloaded to disk under " +
+                    std::string(to_string(settings.sharding_strategy)) +
+                    ", which keeps the whole model in memory from forward to backward. Use "
+                    "FULL_SHARD or HYBRID_SHARD (ZeRO stage 3)");
+}
+
 }  // namespace
 
 ShardGroups make_groups(Communicator& communicator, const ResolvedFsdpOptions& settings) {
@@ -182,6 +195,8 @@ ChosenParameters choose_full_parameters(const ShardGroups& groups,
                                         const ResolvedFsdpOptions& settings, c10::Device device) {
   const auto wish = settings.full_parameters;
   const bool alone = groups.shard->size() == 1;
+  const bool reads_files = !settings.offload.parameters_folder.empty();
+  if (reads_files) require_gathering(settings);
   const bool together = device.is_cpu() && !alone && SharedPages::possible(*groups.shard);
   if (wish == FullParametersHome::shared_pages && !together && !alone) {
     throw ConfigError(
@@ -190,7 +205,7 @@ ChosenParameters choose_full_parameters(const ShardGroups& groups,
         ": pages need ranks on the CPU of one host that share memory (ACCELERATE_COMM). Use "
         "automatic or gathered");
   }
-  if (wish != FullParametersHome::gathered && (alone || together)) {
+  if (wish != FullParametersHome::gathered && !reads_files && (alone || together)) {
     return {std::make_unique<ResidentParameters>(groups.shard),
             alone ? "resident" : "shared pages"};
   }
@@ -199,7 +214,11 @@ ChosenParameters choose_full_parameters(const ShardGroups& groups,
       .backward_prefetch = settings.backward_prefetch,
       .forward_prefetch = settings.forward_prefetch,
       .rank = groups.world->rank()};
-  if (together) {
+  if (reads_files) {
+    options.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
+    options.forward_prefetch = true;
+  }
+  if (together && !reads_files) {
     return {std::make_unique<GatheredParameters>(one_sided_transport(groups.shard), options),
             "gathered from windows"};
   }
@@ -208,7 +227,7 @@ ChosenParameters choose_full_parameters(const ShardGroups& groups,
   auto own = groups.shard->size() == 1 ? single_communicator()
                                        : groups.shard->split(every(0, 1, groups.shard->size()));
   return {std::make_unique<GatheredParameters>(collective_transport(std::move(own)), options),
-          "gathered by collectives"};
+          reads_files ? "read from files" : "gathered by collectives"};
 }
 
 at::Tensor ResidentParameters::allocate(c10::Device device) {

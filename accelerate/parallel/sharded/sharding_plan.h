@@ -56,6 +56,11 @@ struct UnitPlace {
 [[nodiscard]] Units make_units(const ModuleView& view, const ResolvedFsdpOptions& settings,
                                const UnitPlace& place);
 
+/// Gives the units files for what `settings` offload to disk. Returns null if that is nothing.
+/// [collective] Throws UsageError on all ranks when a rank has no space or no folder.
+[[nodiscard]] std::shared_ptr<OffloadStore> offload_units(Units& units, const ShardGroups& groups,
+                                                          const ResolvedFsdpOptions& settings);
+
 struct ChosenParameters {
   std::unique_ptr<FullParameters> full;
   std::string name;
@@ -63,7 +68,7 @@ struct ChosenParameters {
 
 /// Chooses shared pages where ranks share memory, and gathered slots elsewhere, unless the settings
 /// name one. [collective] Throws ConfigError when the settings name pages and the ranks cannot have
-/// them.
+/// them, or that parameters are offloaded to disk, which are gathered.
 [[nodiscard]] ChosenParameters choose_full_parameters(const ShardGroups& groups,
                                                       const ResolvedFsdpOptions& settings,
                                                       c10::Device device);

@@ -33,10 +33,36 @@ void SlotPool::give_back(at::Tensor slot) {
   if (slot.defined()) free_.push_back(std::move(slot));
 }
 
+// Two slots are enough: one is filled while the other one is written.
 at::Tensor GradientMemory::take_slot(std::size_t bytes) {
+  while (!draining_.empty() && (draining_.size() > 1 || draining_.front().use.is_done()))
+    wait_for_oldest();
   at::Tensor slot = slots_.take(bytes);
   note_peak();
   return slot;
+}
+
+void GradientMemory::give_back_after(Transfer use, at::Tensor slot) {
+  draining_.push_back({std::move(slot), {}, std::move(use)});
+}
+
+void GradientMemory::keep_during(Transfer use, at::Tensor memory) {
+  draining_.push_back({{}, std::move(memory), std::move(use)});
+}
+
+void GradientMemory::wait_for_oldest() {
+  Draining oldest = std::move(draining_.front());
+  draining_.pop_front();
+  oldest.use.wait();
+  slots_.give_back(std::move(oldest.slot));
+}
+
+void GradientMemory::settle() {
+  while (!draining_.empty()) wait_for_oldest();
+}
+
+void GradientMemory::abandon() noexcept {
+  draining_.clear();
 }
 
 at::Tensor GradientMemory::allocate(std::int64_t numel, const at::TensorOptions& options) {

@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
+
+#include "accelerate/base/transfer_queue.h"
 
 namespace accelerate::detail {
 
@@ -43,6 +46,14 @@ class GradientMemory {
   /// in turn.
   [[nodiscard]] at::Tensor take_slot(std::size_t bytes);
   void give_back(at::Tensor slot) { slots_.give_back(std::move(slot)); }
+  /// As give_back(), when `use` of the slot is over.
+  void give_back_after(Transfer use, at::Tensor slot);
+  /// Keeps `memory`, which is no slot, until `use` of it is over.
+  void keep_during(Transfer use, at::Tensor memory);
+  /// Waits until no slot is in use by a transfer. Throws FileError if a transfer failed.
+  void settle();
+  /// As settle(), and ignores failures.
+  void abandon() noexcept;
 
   /// Returns memory for one unit: a new tensor {numel}.
   [[nodiscard]] at::Tensor allocate(std::int64_t numel, const at::TensorOptions& options);
@@ -56,7 +67,14 @@ class GradientMemory {
  private:
   void note_peak();
 
+  void wait_for_oldest();
+
   SlotPool slots_;
+  struct Draining {
+    at::Tensor slot, memory;
+    Transfer use;  // Last: its destructor waits.
+  };
+  std::deque<Draining> draining_;
   std::size_t allocated_bytes_ = 0, peak_bytes_ = 0;
 };
 

@@ -120,31 +120,58 @@ void Unit::set_slice(at::Tensor slice_memory) {
   const auto options = at::TensorOptions(spec_.types.master).device(spec_.master_device);
   const bool one =
       spec_.types.master == spec_.types.compute && slice.device() == spec_.master_device;
-  master = one ? slice : at::zeros({layout_.slice_numel()}, options);
+  master = one                        ? slice
+           : storage.master.defined() ? storage.master
+                                      : at::zeros({layout_.slice_numel()}, options);
   for (auto& parameter : parameters) {
     // Not a view to autograd, because optimizers write it in place.
     parameter.local = at::empty({0}, options);
     parameter.local.set_(master.storage(), master.storage_offset() + parameter.piece.in_slice,
                          {parameter.piece.numel});
     parameter.local.set_requires_grad(parameter.leaf().requires_grad());
+    if (storage.store && parameter.local.requires_grad())
+      storage.store->know(parameter.local, index, parameter.piece.in_slice);
   }
+  if (!one && storage.holds(master)) storage.store->mirror(index, master, slice);
+}
+
+// The number of writes that the version counters have seen.
+std::int64_t Unit::writes() const {
+  std::int64_t count = master._version();
+  for (const auto& parameter : parameters) count += parameter.local._version();
+  return count;
 }
 
 void Unit::publish() {
   if (master.is_same(slice)) return;
   const at::NoGradGuard no_grad;
-  slice.copy_(master);
+  if (!storage.store) return void(slice.copy_(master));
+  if (storage.store->take_mirrored(index)) return;
+  const bool is_published = std::exchange(published_writes_, writes()) == writes();
+  if (is_published && storage.holds(master)) return;
+  const at::Tensor values = master.to(slice.options());
+  storage.holds(slice) ? storage.store->write(slice, values).wait() : void(slice.copy_(values));
+}
+
+void Unit::set_values(const at::Tensor& values) {
+  if (!storage.holds(master)) return void(master.copy_(values));
+  const at::Tensor written = values.to(master.options()).contiguous();
+  storage.store->write(master, written).wait();
+  master.unsafeGetTensorImpl()->bump_version();
 }
 
 void Unit::fill_slice() {
   const at::NoGradGuard no_grad;
-  master.zero_();  // The gaps between parameters are never used, but are the same in every run.
+  // The gaps between parameters are never used, but are the same in every run.
+  const at::Tensor flat =
+      storage.holds(master) ? at::zeros({layout_.slice_numel()}, master.options()) : master.zero_();
   for (const auto& parameter : parameters) {
     if (parameter.piece.numel == 0) continue;
     const at::Tensor values = initial_value(parameter.leaf()).reshape({-1});
-    master.narrow(0, parameter.piece.in_slice, parameter.piece.numel)
+    flat.narrow(0, parameter.piece.in_slice, parameter.piece.numel)
         .copy_(values.narrow(0, parameter.piece.in_parameter, parameter.piece.numel));
   }
+  if (!flat.is_same(master)) set_values(flat);
 }
 
 at::Tensor Unit::flatten() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/parallel/offload/offload_store.h"
 #include "accelerate/tensor/compat/lent_storage.h"
 #include "accelerate/tensor/module_view.h"
 
@@ -77,6 +78,16 @@ struct UnitSpec {
   c10::Device master_device;  ///< Where slices stay.
 };
 
+/// What of a unit's slice lives in files. Undefined tensors: it lives in memory.
+struct UnitStorage {
+  std::shared_ptr<OffloadStore> store;  ///< Null when everything lives in memory.
+  at::Tensor slice;                     ///< {slice_numel}, compute type.
+  at::Tensor master;                    ///< {slice_numel}, master type; only if that differs.
+  at::Tensor gradients;                 ///< {slice_numel}, master type.
+
+  [[nodiscard]] bool holds(const at::Tensor& tensor) const { return store && store->holds(tensor); }
+};
+
 class Unit final : public compat::StorageOwner {
  public:
   using Watcher = std::function<void(Unit&, const compat::OperatorUse&)>;
@@ -100,11 +111,15 @@ class Unit final : public compat::StorageOwner {
   compat::LentStorage full;
   at::Tensor slice;   ///< {slice_numel}, compute dtype, where peers find it.
   at::Tensor master;  ///< {slice_numel}, master dtype; the same memory as `slice` if types agree.
+  UnitStorage storage;
 
   /// Takes `slice_memory` as `slice`, and makes `master` and the parameters' `local`.
   void set_slice(at::Tensor slice_memory);
-  /// Copies the master values to `slice`, where peers find them.
+  /// Copies the master values to `slice`, where peers find them, if they have changed. Parts that
+  /// were written past the version counters do not count as changed when they live in files.
   void publish();
+  /// Copies `values`, {slice_numel}, to `master`.
+  void set_values(const at::Tensor& values);
   /// Cuts this rank's slice out of the leaves' initial values, one parameter after the other.
   void fill_slice();
   /// Returns the initial values of all leaves, one after the other, in master dtype: a new tensor
@@ -135,6 +150,7 @@ class Unit final : public compat::StorageOwner {
   }
 
  private:
+  [[nodiscard]] std::int64_t writes() const;
   [[nodiscard]] std::string change_of(const UnitParameter& parameter, std::size_t leaf) const;
 
   // Does nothing: the storage of markers is never there, so there is nothing to gather.
@@ -147,6 +163,7 @@ class Unit final : public compat::StorageOwner {
   NoOwner no_owner_;
   compat::LentStorage gradients_;
   bool trainable_ = false;
+  std::int64_t published_writes_ = -1;
   Watcher watcher_;
 };
 

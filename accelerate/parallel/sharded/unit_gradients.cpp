@@ -120,13 +120,23 @@ void UnitGradients::send(std::size_t p, const at::Tensor& gradient) {
 }
 
 void UnitGradients::keep(std::size_t p, const at::Tensor& gradient) {
-  if (!kept_.defined()) {
-    const auto options = at::TensorOptions(unit_->types().master).device(unit_->spec().device);
-    kept_ = memory_->allocate(unit_->layout().numel(), options);
-  }
+  if (!kept_.defined()) kept_ = make_kept();
   at::Tensor place = unit_->part(kept_, p);
   held_[p] ? place.add_(gradient) : place.copy_(gradient);
   held_[p] = true;
+}
+
+at::Tensor UnitGradients::make_kept() {
+  const auto type = unit_->types().master;
+  const std::int64_t numel = unit_->layout().numel();
+  if (unit_->storage.gradients.defined())
+    return unit_->storage.store->accumulated(unit_->index, type, numel);
+  return memory_->allocate(numel, at::TensorOptions(type).device(unit_->spec().device));
+}
+
+void UnitGradients::release_kept() {
+  if (unit_->storage.holds(kept_)) return void(kept_ = at::Tensor());
+  memory_->release(kept_);
 }
 
 void UnitGradients::note(std::size_t p, std::size_t l) {
@@ -190,9 +200,13 @@ std::vector<std::string> UnitGradients::unused(const Usage& usage) const {
 void UnitGradients::launch(Communicator& shard) {
   launched_ = true;
   fill_absent();
-  if (std::ranges::none_of(held_, std::identity())) memory_->release(kept_);
+  if (std::ranges::none_of(held_, std::identity())) release_kept();
   const std::int64_t numel = unit_->layout().slice_numel();
-  if (!slice_.defined()) slice_ = memory_->allocate(numel, unit_->master.options());
+  if (!slice_.defined()) {
+    slice_ = unit_->storage.gradients.defined()
+                 ? unit_->storage.gradients
+                 : memory_->allocate(numel, unit_->master.options());
+  }
   received_ =
       receives_in_slice(shard) ? slice_ : flat_.narrow(0, unit_->spec().slice * numel, numel);
   work_ = shard.reduce_scatter(received_, flat_, ReduceOp::sum);
@@ -216,7 +230,7 @@ void UnitGradients::fill_absent() {
 // Whether the sum can be received in `slice_`, which saves a copy: `slice_` has the same type and
 // device, and no local.grad() exists to which the sum must be added.
 bool UnitGradients::receives_in_slice(const Communicator& shard) const {
-  return !shard.reduces_before_scatter() && slice_.options().type_equal(flat_.options()) &&
+  return !shard.reduces_before_scatter() && !unit_->storage.holds(slice_) && slice_.options().type_equal(flat_.options()) &&
          std::ranges::none_of(unit_->parameters, [](const auto& parameter) {
            return parameter.local.grad().defined();
          });
@@ -226,22 +240,43 @@ void UnitGradients::finish(Communicator* replicate) {
   work_.wait();
   work_ = {};
   if (replicate != nullptr) replicate->all_reduce(received_, ReduceOp::sum).wait();
-  if (!received_.is_same(slice_)) move_to_slice();
+  if (unit_->storage.holds(slice_)) {
+    write_slice();
+  } else if (!received_.is_same(slice_)) {
+    move_to(slice_);
+  }
   received_ = at::Tensor();
   close();
 }
 
-// Adds the received slice to each local.grad() that exists, and copies the rest. Gradients that no
-// rank has came as zero, which changes nothing.
-void UnitGradients::move_to_slice() {
+// Begins to write the gradients to where they live on disk. What they lie in meanwhile goes back to
+// the other units when it is written.
+void UnitGradients::write_slice() {
+  OffloadStore& store = *unit_->storage.store;
+  const bool adds = std::ranges::any_of(unit_->parameters, [](const auto& parameter) {
+    return parameter.local.grad().defined();
+  });
+  if (!adds && received_.options().type_equal(slice_.options())) {
+    return memory_->give_back_after(store.write(slice_, received_), std::exchange(slot_, {}));
+  }
+  const at::Tensor sum = at::empty(slice_.sizes(), slice_.options());
+  if (adds) store.read(slice_, sum.data_ptr()).wait();
+  move_to(sum);
+  memory_->keep_during(store.write(slice_, sum), sum);
+}
+
+// Adds the received slice to each gradient in `slice` that a local.grad() shows, and copies the
+// rest. Gradients that no rank has came as zero, which changes nothing.
+void UnitGradients::move_to(const at::Tensor& slice) {
   for (const auto& parameter : unit_->parameters) {
     const auto& piece = parameter.piece;
     const at::Tensor came = received_.narrow(0, piece.in_slice, piece.numel);
-    at::Tensor there = parameter.local.grad();
-    if (there.defined()) {
+    at::Tensor there = slice.narrow(0, piece.in_slice, piece.numel);
+    if (const at::Tensor& sum = parameter.local.grad(); sum.defined()) {
+      if (slice.is_same(slice_)) there = sum;  // The program may have put another tensor there.
       there.add_(came.to(there.options()));
     } else {
-      slice_.narrow(0, piece.in_slice, piece.numel).copy_(came);
+      there.copy_(came);
     }
   }
 }
@@ -289,7 +324,7 @@ bool UnitGradients::abandon() {
   work_ = {};
   received_ = at::Tensor();
   close();
-  memory_->release(kept_);
+  release_kept();
   held_.assign(held_.size(), false);
   for (auto& parameter : unit_->parameters) {
     for (auto& leaf : parameter.leaves) leaf.mutable_grad() = at::Tensor();

@@ -103,12 +103,15 @@ class UnitGradients {
   }
   void send(std::size_t parameter, const at::Tensor& gradient);
   void keep(std::size_t parameter, const at::Tensor& gradient);
+  [[nodiscard]] at::Tensor make_kept();
+  void release_kept();
   void note(std::size_t parameter, std::size_t leaf);
   void open();
   void close();
   void fill_absent();
   [[nodiscard]] bool receives_in_slice(const Communicator& shard) const;
-  void move_to_slice();
+  void write_slice();
+  void move_to(const at::Tensor& slice);
   void show(std::size_t parameter);
   void drop(std::size_t parameter);
 

@@ -116,9 +116,9 @@ std::vector<at::Tensor> WholeParameters::dismiss() {
 void WholeParameters::cut(const std::vector<at::Tensor>& flats) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < flats.size(); ++i) {
-    const Unit& unit = *units_[i];
+    Unit& unit = *units_[i];
     const std::int64_t numel = unit.layout().slice_numel();
-    unit.master.copy_(flats[i].narrow(0, unit.spec().slice * numel, numel));
+    unit.set_values(flats[i].narrow(0, unit.spec().slice * numel, numel));
   }
 }
 

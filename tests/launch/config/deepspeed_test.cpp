@@ -153,6 +153,23 @@ TEST(DeepSpeed, AsksForWhatTheLauncherAskedFor) {
   EXPECT_TRUE(use_deepspeed());
 }
 
+TEST(DeepSpeed, NvmeNamesAFolder) {
+  const auto settings = settings_of({.zero_stage = 3,
+                                     .offload_optimizer_device = "nvme",
+                                     .offload_param_device = "NVMe",
+                                     .offload_optimizer_nvme_path = "/disk/a",
+                                     .offload_param_nvme_path = "/disk/b"},
+                                    MixedPrecision::no);
+  EXPECT_EQ(settings.offload, (DiskOffload{"/disk/b", "/disk/a"}));
+  EXPECT_TRUE(settings.cpu_offload);
+  const auto optimizer = settings_of({.zero_stage = 1,
+                                      .offload_optimizer_device = "nvme",
+                                      .offload_param_device = "none",
+                                      .offload_optimizer_nvme_path = "/disk/a"},
+                                     MixedPrecision::no);
+  EXPECT_EQ(optimizer.offload, (DiskOffload{"", "/disk/a"}));
+}
+
 TEST(DeepSpeed, RefusesWithWhatWasFoundAndACure) {
   struct Case {
     Variables variables;
@@ -163,7 +180,10 @@ TEST(DeepSpeed, RefusesWithWhatWasFoundAndACure) {
       {{{"ACCELERATE_DEEPSPEED_ZERO_STAGE", "two"}}, "two"},
       {{{"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", "gpu"}}, "gpu"},
       {{{"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", "nvme"}},
-       "offload_optimizer_device is 'nvme'; allowed are none and cpu"},
+       "offload_optimizer_device is nvme without offload_optimizer_nvme_path: name a folder"},
+      {{{"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "nvme"},
+        {"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH", "/disk"}},
+       "offload_param_device is nvme with zero_stage 2"},
       {{{"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "cpu"}},
        "offload_param_device is cpu with zero_stage 2"},
       {{{"ACCELERATE_DEEPSPEED_CONFIG_FILE", "zero.json"}},
