@@ -241,16 +241,13 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
 void AcceleratedOptimizer::shard(const std::shared_ptr<ModelParts>& model) {
   remember(core_->shown, model);
   if (!detail::hold_shards(optimizer(), *model)) return;
-  const auto store = model->store();
-  if (core_->fused) core_->fused->hold_shards(store);
+  if (core_->fused) core_->fused->drop_places();
   std::string refusal;
-  if (store) {
-    try {
-      detail::reserve_state(optimizer(), *store);
-      detail::move_state(optimizer(), *store);
-    } catch (const Error& error) {
-      refusal = describe(error);
-    }
+  try {
+    detail::reserve_state(optimizer());
+    detail::move_state(optimizer());
+  } catch (const Error& error) {
+    refusal = describe(error);
   }
   model->claim(refusal);
   remember(core_->sharded, model);

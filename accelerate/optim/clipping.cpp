@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/parallel/offload/slice_stream.h"
 
 namespace accelerate {
 namespace {
@@ -76,6 +77,11 @@ bool has_norm(const at::Tensor& tensor, double norm_type) {
   return tensor.numel() > 0 || (norm_type >= 0 && std::isfinite(norm_type));
 }
 
+bool is_any_in_a_file(const std::vector<at::Tensor>& tensors) {
+  return std::ranges::any_of(
+      tensors, [](const auto& tensor) { return detail::OffloadStore::holding(tensor) != nullptr; });
+}
+
 // Returns one norm per tensor, on `device`.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors, double norm_type,
                                  c10::Device device) {
@@ -84,7 +90,14 @@ std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors, double 
     std::erase_if(kind.members,
                   [norm_type](const at::Tensor& tensor) { return !has_norm(tensor, norm_type); });
     if (kind.members.empty()) continue;
-    for (auto& norm : at::_foreach_norm(kind.members, norm_type)) norms.push_back(norm.to(device));
+    if (!is_any_in_a_file(kind.members)) {
+      for (auto& norm : at::_foreach_norm(kind.members, norm_type))
+        norms.push_back(norm.to(device));
+      continue;
+    }
+    detail::visit_in_memory(kind.members, [&](const at::Tensor& tensor) {
+      norms.push_back(at::_foreach_norm({tensor}, norm_type).front().to(device));
+    });
   }
   return norms;
 }
@@ -161,7 +174,9 @@ at::Tensor clip_coefficient(const at::Tensor& total_norm, double max_norm) {
 
 void multiply_all_(const std::vector<at::Tensor>& tensors, const at::Tensor& factor) {
   for (const auto& kind : by_kind(tensors)) {
-    at::_foreach_mul_(kind.members, factor.to(kind.device));
+    const at::Tensor own = factor.to(kind.device);
+    update_in_memory(kind.members,
+                     [&own](const auto& members) { at::_foreach_mul_(members, own); });
   }
 }
 
@@ -221,8 +236,10 @@ void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_val
   }
   for (const auto& [device, dtype, members] : kinds) {
     const double bound = std::min(clip_value, greatest(dtype));
-    at::_foreach_clamp_min_(members, -bound);
-    at::_foreach_clamp_max_(members, bound);
+    detail::update_in_memory(members, [bound](const auto& here) {
+      at::_foreach_clamp_min_(here, -bound);
+      at::_foreach_clamp_max_(here, bound);
+    });
   }
 }
 

@@ -57,8 +57,8 @@ struct FusedBucket {
   [[nodiscard]] bool holds(const at::Tensor& parameter, std::int64_t step_number,
                            const OffloadStore* owner) const {
     const auto& first = tensors.parameters.front();
-    return number == step_number && store == owner && first.scalar_type() == parameter.scalar_type() &&
-           first.device() == parameter.device();
+    return number == step_number && store.get() == owner &&
+           first.scalar_type() == parameter.scalar_type() && first.device() == parameter.device();
   }
 
   // The lists of tensors that correspond element by element, in the order of a row.
@@ -110,11 +110,12 @@ struct FusedBucket {
                        &tensors.third, &tensors.steps}) {
       list->clear();
     }
+    store = nullptr;
   }
 
   std::int64_t number = 0;
-  std::size_t group = 0;          // Index among the optimizer's groups.
-  OffloadStore* store = nullptr;  // Where its state lives; null: in memory.
+  std::size_t group = 0;                // Index among the optimizer's groups.
+  std::shared_ptr<OffloadStore> store;  // Where its state lives; null: in memory.
   compat::FusedTensors tensors;
   at::Tensor counter;
   bool is_recorded = false;
@@ -125,9 +126,9 @@ struct FusedBucket {
 class FusedBuckets {
  public:
   compat::FusedTensors& find(const at::Tensor& parameter, std::int64_t number) {
-    OffloadStore* const store = store_of(parameter);
+    const auto store = OffloadStore::keeping_state_of(parameter);
     for (std::size_t i = used_; i-- > group_;) {
-      if (all_[i].holds(parameter, number, store)) return all_[i].tensors;
+      if (all_[i].holds(parameter, number, store.get())) return all_[i].tensors;
     }
     if (used_ == all_.size()) all_.emplace_back();
     all_[used_].number = number;
@@ -144,16 +145,6 @@ class FusedBuckets {
   }
 
   [[nodiscard]] std::span<FusedBucket> all() { return {all_.data(), used_}; }
-
-  void add_store(std::shared_ptr<OffloadStore> store) { stores_.push_back(std::move(store)); }
-  [[nodiscard]] const std::vector<std::shared_ptr<OffloadStore>>& stores() const { return stores_; }
-  // Returns the store that keeps the state of `parameter`; null if none does.
-  [[nodiscard]] OffloadStore* store_of(const at::Tensor& parameter) const {
-    for (const auto& store : stores_) {
-      if (store->keeps_state_of(parameter)) return store.get();
-    }
-    return nullptr;
-  }
 
   template <typename Fn>
   void for_each(Fn&& fn) {
@@ -172,7 +163,6 @@ class FusedBuckets {
 
  private:
   std::vector<FusedBucket> all_;
-  std::vector<std::shared_ptr<OffloadStore>> stores_;
   std::size_t group_ = 0;  // The first bucket of the present group.
   std::size_t used_ = 0;
 };

@@ -51,20 +51,19 @@ State* find_fused_state(torch::optim::Optimizer& optimizer, const at::Tensor& pa
 // parameters whose state lives there.
 class FusedPlaces {
  public:
-  explicit FusedPlaces(const FusedBuckets& buckets) : buckets_(buckets) {}
-
   void keep(const at::Tensor& parameter, int tensors) {
     for (int i = 0; i < tensors; ++i)
       kept_[parameter.unsafeGetTensorImpl()].push_back(at::empty_like(parameter));
   }
   // Returns memory of arbitrary content for state tensor `number` of `parameter`.
   [[nodiscard]] at::Tensor empty_for(const at::Tensor& parameter, int number) {
-    auto* const store = buckets_.store_of(parameter);
+    const auto store = OffloadStore::keeping_state_of(parameter);
     return store == nullptr ? at::empty_like(parameter) : store->state_of(parameter, number);
   }
   [[nodiscard]] at::Tensor zeros_for(const at::Tensor& parameter, int number) {
     // A file has zeros where nothing was written.
-    if (auto* const store = buckets_.store_of(parameter)) return store->state_of(parameter, number);
+    if (const auto store = OffloadStore::keeping_state_of(parameter))
+      return store->state_of(parameter, number);
     const auto found = kept_.find(parameter.unsafeGetTensorImpl());
     if (found == kept_.end() || found->second.empty() ||
         !compat::accompanies(parameter, found->second.back()))
@@ -76,7 +75,6 @@ class FusedPlaces {
   void drop() { kept_.clear(); }
 
  private:
-  const FusedBuckets& buckets_;
   std::unordered_map<const void*, std::vector<at::Tensor>> kept_;
 };
 

@@ -157,11 +157,11 @@ class FusedStepOf final : public FusedStep {
   void run(Optimizer& optimizer) override {
     const at::NoGradGuard no_grad;
     const ClearFusedBuckets clear{buckets_};
-    for (const auto& store : buckets_.stores()) move_state(optimizer, *store);
+    move_state(optimizer);
     bool some_left = false;
     for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i)
       some_left |= run_group(optimizer, i);
-    for (const auto& store : buckets_.stores()) update_stored(optimizer, *store);
+    for (auto& store : stores()) update_stored(optimizer, *store);
     places_.drop();
     if (!some_left) return;
     if (recording_) recording_->be_incomplete();
@@ -169,10 +169,7 @@ class FusedStepOf final : public FusedStep {
     optimizer.step();
   }
 
-  void hold_shards(std::shared_ptr<OffloadStore> store) override {
-    places_.drop();
-    if (store) buckets_.add_store(std::move(store));
-  }
+  void drop_places() override { places_.drop(); }
 
   void begin_recording(const Optimizer& optimizer) override {
     recording_ = std::make_unique<FusedRecordingOf<Rule>>(optimizer);
@@ -208,12 +205,22 @@ class FusedStepOf final : public FusedStep {
     return some_left;
   }
 
+  // Returns the stores of the buckets, each once.
+  std::vector<std::shared_ptr<OffloadStore>> stores() {
+    std::vector<std::shared_ptr<OffloadStore>> found;
+    for (const auto& bucket : buckets_.all()) {
+      if (bucket.store && std::ranges::find(found, bucket.store) == found.end())
+        found.push_back(bucket.store);
+    }
+    return found;
+  }
+
   // Updates the buckets whose state lives in `store`.
   void update_stored(Optimizer& optimizer, OffloadStore& store) {
     std::vector<StoredRow> rows;
     std::vector<const FusedBucket*> bucket_of;  // By row.
     for (const auto& bucket : buckets_.all()) {
-      if (bucket.store != &store) continue;
+      if (bucket.store.get() != &store) continue;
       for (std::size_t k = 0; k < bucket.tensors.parameters.size(); ++k) {
         rows.push_back({bucket.row(k)});
         bucket_of.push_back(&bucket);
@@ -233,12 +240,12 @@ class FusedStepOf final : public FusedStep {
       }
     });
     for (const auto& bucket : buckets_.all()) {
-      if (bucket.store == &store) note_update<Rule>(bucket);
+      if (bucket.store.get() == &store) note_update<Rule>(bucket);
     }
   }
 
   FusedBuckets buckets_;
-  FusedPlaces places_{buckets_};
+  FusedPlaces places_;
   std::unique_ptr<FusedRecordingOf<Rule>> recording_;
 };
 

@@ -9,8 +9,6 @@ class Optimizer;
 
 namespace accelerate::detail {
 
-class OffloadStore;
-
 /// Steps of an optimizer whose kernels a graph of the device repeats. A graph repeats nothing of
 /// what the CPU does, so each replay begins with advance(), which does the CPU's part.
 class FusedRecording {
@@ -56,9 +54,8 @@ class FusedStep {
   /// the state exists. Parameters whose state lives in a store are stepped last, in the order of
   /// its files, as for_each_slice() brings them.
   virtual void run(torch::optim::Optimizer& optimizer) = 0;
-  /// To be called when parameters have become shards: frees reserved memory that no step has filled.
-  /// `store`: keeps the state of those that it knows; null: it lives in memory.
-  virtual void hold_shards(std::shared_ptr<OffloadStore> store) = 0;
+  /// Frees reserved memory that no step has filled, for parameters that have become shards.
+  virtual void drop_places() = 0;
 
   // While a step is recorded, run() lets the kernels read step numbers and rates from tensors.
 

@@ -56,11 +56,12 @@ struct MoveState {
 
 }  // namespace
 
-void reserve_state(torch::optim::Optimizer& optimizer, OffloadStore& store) {
+void reserve_state(torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups()) {
     const auto states = states_of(group.options());
     for (const auto& parameter : group.params()) {
-      if (!store.keeps_state_of(parameter)) continue;
+      const auto store = OffloadStore::keeping_state_of(parameter);
+      if (!store) continue;
       const bool fits = states && compat::can_fuse(kernel_of(group.options()), parameter);
       if (!fits) {
         throw ConfigError(
@@ -70,19 +71,21 @@ void reserve_state(torch::optim::Optimizer& optimizer, OffloadStore& store) {
             "over fp32 or fp64. Choose one of them, or mixed precision in place of a 16-bit model, "
             "or keep the optimizer in memory");
       }
-      for (int i = 0; i < *states; ++i) (void)store.state_of(parameter, i);
+      for (int i = 0; i < *states; ++i) (void)store->state_of(parameter, i);
     }
   }
 }
 
-void move_state(torch::optim::Optimizer& optimizer, OffloadStore& store) {
+void move_state(torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   auto& states = optimizer.state();
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
+      const auto store = OffloadStore::keeping_state_of(parameter);
+      if (!store) continue;
       const auto found = states.find(parameter.unsafeGetTensorImpl());
-      if (found == states.end() || !found->second || !store.keeps_state_of(parameter)) continue;
-      MoveState move{store, parameter};
+      if (found == states.end() || !found->second) continue;
+      MoveState move{*store, parameter};
       any_optimizer_kind([&]<typename Kind>(Kind) {
         auto* typed = dynamic_cast<typename Kind::State*>(found->second.get());
         if (typed != nullptr) Kind::state(*typed, move);

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/optim/offloaded_state.h"
 #include "accelerate/optim/optimizer_checks.h"
 #include "accelerate/optim/optimizer_fields.h"
+#include "accelerate/parallel/offload/offload_store.h"
 
 namespace accelerate {
 namespace {
@@ -95,6 +97,7 @@ struct SaveFields {
 struct LoadFields {
   const StateDict& in;
   c10::Device device;
+  bool copies = true;  // Whether tensors must not share memory with their source.
 
   template <typename T>
   void operator()(const char* name, T& value) const {
@@ -111,11 +114,9 @@ struct LoadFields {
   void load(const StateDict& from, T& value) const {
     value = from.to<T>();
   }
-  // Copies, since the state must not share memory with its source.
   void load(const StateDict& from, at::Tensor& value) const {
-    value = from.is_null()
-                ? at::Tensor()
-                : from.to<at::Tensor>().to(device, /*non_blocking=*/false, /*copy=*/true);
+    value = from.is_null() ? at::Tensor()
+                           : from.to<at::Tensor>().to(device, /*non_blocking=*/false, copies);
   }
   void load(const StateDict& from, std::tuple<double, double>& value) const {
     const auto& pair = from.list();
@@ -244,7 +245,9 @@ Loaded read_known(Optimizer& optimizer, const StateDict& saved, const ParameterN
       detail::check_state<Kind>(*fields, static_cast<const typename Kind::Options&>(options),
                                 parameter, own_names[i]);
       auto state = std::make_unique<typename Kind::State>();
-      LoadFields load{*fields, parameter.device()};
+      // State that lives in files is copied there when it is taken over.
+      const bool lives_in_files = detail::OffloadStore::keeping_state_of(parameter) != nullptr;
+      LoadFields load{*fields, parameter.device(), !lives_in_files};
       Kind::state(*state, load);
       loaded.states[parameter.unsafeGetTensorImpl()] = std::move(state);
     }
@@ -261,6 +264,7 @@ CheckedState check_known(Optimizer& optimizer, const StateDict& saved,
     for (std::size_t g = 0; g < loaded->options.size(); ++g)
       optimizer.param_groups()[g].set_options(std::move(loaded->options[g]));
     optimizer.state() = std::move(loaded->states);
+    detail::move_state(optimizer);
   }};
 }
 

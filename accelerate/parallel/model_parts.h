@@ -16,10 +16,6 @@
 
 namespace accelerate {
 
-namespace detail {
-class OffloadStore;
-}
-
 /// Options of summon_full_params().
 struct SummonOptions {
   bool writeback = true;    ///< Keeps changes to the parameters: each rank those in its slice.
@@ -52,12 +48,10 @@ class ModelParts {
     return nullptr;
   }
 
-  /// Notes that an optimizer will update the parts. `refusal`: why its state cannot live where
-  /// store() keeps it; "" if it can. [collective when there is a store] Throws UsageError on all
-  /// ranks if any of them refuses.
+  /// Notes that an optimizer will update the parts. `refusal`: why its state cannot live in the
+  /// files of the model; "" if it can. [collective when the model is offloaded to disk] Throws
+  /// UsageError on all ranks if any of them refuses.
   virtual void claim(const std::string& /*refusal*/) {}
-  /// Returns where the state of the optimizers of parts lives; null: in memory.
-  [[nodiscard]] virtual std::shared_ptr<detail::OffloadStore> store() const { return nullptr; }
   /// Runs `write`, which changes parts, and publishes the new values to all ranks. [collective when
   /// sharded] When `write` throws then, the group ends, because the other ranks would wait.
   virtual void update(const std::function<void()>& write) { write(); }

@@ -14,6 +14,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/parallel/offload/slice_stream.h"
 
 namespace accelerate {
 namespace {
@@ -108,7 +109,10 @@ void GradScaler::unscale_(const void* optimizer, const std::vector<at::Tensor>& 
   Check mine{.found_inf = false, .had_gradients = false};
   for (auto& [kind, members] : by_kind(gradients)) {
     at::Tensor found = at::zeros({1}, at::TensorOptions(at::kFloat).device(members[0].device()));
-    at::_amp_foreach_non_finite_check_and_unscale_(members, found, inverse.to(found.device()));
+    const at::Tensor own = inverse.to(found.device());
+    detail::update_in_memory(members, [&](const auto& here) {
+      at::_amp_foreach_non_finite_check_and_unscale_(here, found, own);
+    });
     mine.found_inf = found.item<float>() != 0 || mine.found_inf;
     mine.had_gradients = true;
   }

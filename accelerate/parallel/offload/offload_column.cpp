@@ -26,8 +26,7 @@ std::vector<std::uint64_t> begins_of(std::size_t element_bytes, const SliceSizes
 
 FileMapping::FileMapping(const DirectFile& file) : bytes_(file.size_bytes()) {
   if (bytes_ == 0) return;
-  void* memory =
-      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
+  void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
   if (memory == MAP_FAILED) throw FileError("map", file.path(), errno);
   begin_ = static_cast<std::byte*>(memory);
   guard_.emplace(begin_, bytes_, file.descriptor(), file.path());
@@ -49,8 +48,8 @@ OffloadColumn::OffloadColumn(const std::filesystem::path& path, at::ScalarType t
 
 at::Tensor OffloadColumn::tensor(std::size_t slice, std::int64_t begin, std::int64_t numel) const {
   return at::from_blob(
-      mapping_->begin() + offset(slice, begin), {numel},
-      [mapping = mapping_](void*) {}, at::TensorOptions(type_));
+      mapping_->begin() + offset(slice, begin), {numel}, [mapping = mapping_](void*) {},
+      at::TensorOptions(type_));
 }
 
 std::uint64_t OffloadColumn::offset(std::size_t slice, std::int64_t element) const {

@@ -16,7 +16,7 @@ namespace accelerate::detail {
 namespace {
 
 constexpr const char* kPrefix = "accelerate-offload-";
-constexpr const char* kLockFile = ".lock";  // A killed process leaves it.
+constexpr const char* kLockFile = ".lock";              // A killed process leaves it.
 constexpr long kCifs = 0xFF534D42, kSmb2 = 0xFE534D42;  // <linux/magic.h> has not had them always.
 
 // While alive, no other process makes or removes folders below `root`: between the making of a
@@ -40,8 +40,8 @@ class RootLock {
 // another user's.
 void remove_stale(FileSystem& files, const std::filesystem::path& root) {
   for (const auto& name : files.list(root)) {
-    const bool is_ours = name.starts_with(kPrefix) &&
-                         files.status(root / name / kLockFile).kind == FileKind::file;
+    const bool is_ours =
+        name.starts_with(kPrefix) && files.status(root / name / kLockFile).kind == FileKind::file;
     if (!is_ours) continue;
     try {
       const auto unlocked = files.lock(root / name);
@@ -56,7 +56,7 @@ void remove_stale(FileSystem& files, const std::filesystem::path& root) {
 }
 
 void warn_of_file_system(const std::filesystem::path& root) {
-  struct statfs status {};
+  struct statfs status{};
   if (::statfs(root.c_str(), &status) != 0) return;
   const std::string weakness = weakness_of_file_system(status.f_type);
   if (weakness.empty()) return;

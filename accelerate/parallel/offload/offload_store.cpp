@@ -4,7 +4,9 @@
 #include <ATen/ops/from_blob.h>
 #include <sys/statvfs.h>
 
+#include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,9 +29,10 @@ std::string name_of(OffloadStore::Kind kind, int number) {
 }
 
 std::string free_space(const std::filesystem::path& folder) {
-  struct statvfs status {};
+  struct statvfs status{};
   if (::statvfs(folder.c_str(), &status) != 0) return "less is free";
-  return "free are " + format_bytes(static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize));
+  return "free are " +
+         format_bytes(static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize));
 }
 
 std::unique_ptr<OffloadColumn> make_column(const std::filesystem::path& path, at::ScalarType type,
@@ -39,10 +42,46 @@ std::unique_ptr<OffloadColumn> make_column(const std::filesystem::path& path, at
   } catch (const FileError& error) {
     if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
     throw FileError("offload to", path,
-                    "it takes " + format_bytes(static_cast<double>(OffloadColumn::bytes_of(type, slices))) + " on this rank, "
-                    "and " + free_space(path.parent_path()) +
+                    "it takes " +
+                        format_bytes(static_cast<double>(OffloadColumn::bytes_of(type, slices))) +
+                        " on this rank, "
+                        "and " +
+                        free_space(path.parent_path()) +
                         ". Free space, name another folder, or train on more ranks");
   }
+}
+
+// The stores of this process.
+class LiveStores {
+ public:
+  void add(const std::shared_ptr<OffloadStore>& store) {
+    const std::lock_guard lock(mutex_);
+    stores_.push_back(store);
+    ++count_;
+  }
+  void remove() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(stores_, [](const auto& store) { return store.expired(); });
+    --count_;
+  }
+  [[nodiscard]] std::shared_ptr<OffloadStore> find(const auto& is_it) {
+    if (count_ == 0) return nullptr;
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : stores_) {
+      if (auto store = weak.lock(); store && is_it(*store)) return store;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::atomic<int> count_ = 0;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<OffloadStore>> stores_;
+};
+
+LiveStores& live_stores() {
+  static auto* const stores = new LiveStores;  // Outlives stores that end with the program.
+  return *stores;
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
@@ -62,7 +101,26 @@ OffloadStore::OffloadStore(const OffloadFolders& folders, const std::string& job
   optimizer_folder_ = one ? parameters_folder_ : make(folders.optimizer);
 }
 
-OffloadStore::~OffloadStore() = default;
+std::shared_ptr<OffloadStore> OffloadStore::make(const OffloadFolders& folders,
+                                                 const std::string& job, int rank,
+                                                 SliceSizes slices) {
+  std::shared_ptr<OffloadStore> store(new OffloadStore(folders, job, rank, std::move(slices)));
+  live_stores().add(store);
+  return store;
+}
+
+OffloadStore::~OffloadStore() {
+  live_stores().remove();
+}
+
+std::shared_ptr<OffloadStore> OffloadStore::holding(const at::Tensor& tensor) {
+  return live_stores().find([&](const OffloadStore& store) { return store.holds(tensor); });
+}
+
+std::shared_ptr<OffloadStore> OffloadStore::keeping_state_of(const at::Tensor& parameter) {
+  return live_stores().find(
+      [&](const OffloadStore& store) { return store.keeps_state_of(parameter); });
+}
 
 const OffloadFolder* OffloadStore::folder_of(Kind kind) const {
   return (kind == Kind::parameters ? parameters_folder_ : optimizer_folder_).get();
@@ -173,8 +231,8 @@ bool OffloadStore::take_mirrored(std::size_t slice) {
 }
 
 at::Tensor aligned_memory(std::size_t bytes) {
-  auto memory = std::make_shared<AlignedBytes>(
-      round_up(bytes, std::size_t{AlignedBytes::kAlignment}));
+  auto memory =
+      std::make_shared<AlignedBytes>(round_up(bytes, std::size_t{AlignedBytes::kAlignment}));
   void* const data = memory->data();
   return at::from_blob(
       data, {static_cast<std::int64_t>(bytes)}, [memory = std::move(memory)](void*) {}, at::kByte);

@@ -34,12 +34,21 @@ struct OffloadFolders {
   std::filesystem::path optimizer;   ///< Masters of another type, gradients, optimizer state.
 };
 
-class OffloadStore {
+class OffloadStore : public std::enable_shared_from_this<OffloadStore> {
  public:
   enum class Kind { parameters, masters, gradients, accumulated, state };
 
-  /// `slices`: the sizes of this rank's slices of units. Throws as OffloadFolder.
-  OffloadStore(const OffloadFolders& folders, const std::string& job, int rank, SliceSizes slices);
+  /// Makes a store without files. `slices`: the sizes of this rank's slices of units. Throws as
+  /// OffloadFolder.
+  [[nodiscard]] static std::shared_ptr<OffloadStore> make(const OffloadFolders& folders,
+                                                          const std::string& job, int rank,
+                                                          SliceSizes slices);
+  /// Returns the store in whose files the tensor lies; null if it lies in memory. Thread-safe; a
+  /// nanosecond while there is no store.
+  [[nodiscard]] static std::shared_ptr<OffloadStore> holding(const at::Tensor& tensor);
+  /// Returns the store that keeps the state of a parameter; null: it lives in memory. As holding().
+  [[nodiscard]] static std::shared_ptr<OffloadStore> keeping_state_of(const at::Tensor& parameter);
+
   ~OffloadStore();
   OffloadStore(const OffloadStore&) = delete;
   OffloadStore& operator=(const OffloadStore&) = delete;
@@ -100,6 +109,8 @@ class OffloadStore {
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
+  OffloadStore(const OffloadFolders& folders, const std::string& job, int rank, SliceSizes slices);
+
   using Key = std::tuple<Kind, int, at::ScalarType>;
 
   [[nodiscard]] const OffloadFolder* folder_of(Kind kind) const;

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -33,9 +36,7 @@ struct Piece {
   std::size_t slice;
   std::vector<Part> parts;
 
-  [[nodiscard]] std::int64_t begin() const {
-    return parts.front().begin / kAlignment * kAlignment;
-  }
+  [[nodiscard]] std::int64_t begin() const { return parts.front().begin / kAlignment * kAlignment; }
   [[nodiscard]] std::int64_t end() const { return round_up(parts.back().end, kAlignment); }
 };
 
@@ -108,7 +109,8 @@ class SliceStream {
     const std::int64_t end = first + rows_[row].tensors.front().numel();
     for (std::int64_t begin = first; begin < end;) {
       const std::int64_t next = std::min(end, (begin / kPiece + 1) * kPiece);
-      if (pieces_.empty() || !continues(pieces_.back(), slice, begin)) pieces_.push_back({slice, {}});
+      if (pieces_.empty() || !continues(pieces_.back(), slice, begin))
+        pieces_.push_back({slice, {}});
       pieces_.back().parts.push_back({row, begin, next});
       begin = next;
     }
@@ -127,7 +129,7 @@ class SliceStream {
     choose_columns(pieces_[i], place.buffers);
     for (auto& buffer : place.buffers) {
       place.reads.push_back(store_.queue().read(buffer.column->file(), buffer.offset,
-                                               {buffer.memory.data(), buffer.bytes}));
+                                                {buffer.memory.data(), buffer.bytes}));
     }
   }
 
@@ -139,7 +141,8 @@ class SliceStream {
       for (std::size_t k = 0; k < tensors.size(); ++k) {
         const auto place = store_.place_of(tensors[k]);
         if (!place) continue;
-        auto known = std::ranges::find(columns, place->column, [](const auto& c) { return c.first; });
+        auto known =
+            std::ranges::find(columns, place->column, [](const auto& c) { return c.first; });
         if (known == columns.end()) known = columns.insert(known, {place->column, false});
         known->second = known->second || uses_[k] == SliceUse::update;
       }
@@ -149,10 +152,10 @@ class SliceStream {
       Buffer& buffer = buffers[c];
       std::tie(buffer.column, buffer.is_updated) = columns[c];
       buffer.offset = buffer.column->offset(piece.slice, piece.begin());
-      buffer.bytes = static_cast<std::size_t>(
-          std::min(buffer.column->offset(piece.slice, piece.end()),
-                   buffer.column->end_of(piece.slice)) -
-          buffer.offset);
+      buffer.bytes =
+          static_cast<std::size_t>(std::min(buffer.column->offset(piece.slice, piece.end()),
+                                            buffer.column->end_of(piece.slice)) -
+                                   buffer.offset);
       if (buffer.memory.size() < buffer.bytes) buffer.memory = AlignedBytes(buffer.bytes);
     }
   }
@@ -182,7 +185,7 @@ class SliceStream {
     for (auto& buffer : place.buffers) {
       if (!buffer.is_updated) continue;
       place.writes.push_back(store_.queue().write(buffer.column->file(), buffer.offset,
-                                                 {buffer.memory.data(), buffer.bytes}));
+                                                  {buffer.memory.data(), buffer.bytes}));
     }
     bring_mirror_up_to_date(pieces_[i], place);
   }
@@ -219,6 +222,54 @@ void for_each_slice(OffloadStore& store, const std::vector<StoredRow>& rows,
                     const std::vector<SliceUse>& uses,
                     const std::function<void(const std::vector<RowPart>&)>& visit) {
   SliceStream(store, rows, uses).run(visit);
+}
+
+void update_in_memory(const std::vector<at::Tensor>& tensors,
+                      const std::function<void(const std::vector<at::Tensor>&)>& update) {
+  const auto is_in_a_file = [](const auto& tensor) {
+    return OffloadStore::holding(tensor) != nullptr;
+  };
+  if (std::ranges::none_of(tensors, is_in_a_file)) return update(tensors);
+  std::vector<at::Tensor> in_memory;
+  std::map<std::shared_ptr<OffloadStore>, std::vector<StoredRow>> in_files;
+  for (const auto& tensor : tensors) {
+    if (const auto store = OffloadStore::holding(tensor)) {
+      in_files[store].push_back({{tensor}});
+    } else {
+      in_memory.push_back(tensor);
+    }
+  }
+  if (!in_memory.empty()) update(in_memory);
+  for (const auto& [store, rows] : in_files) {
+    for_each_slice(*store, rows, {SliceUse::update}, [&](const std::vector<RowPart>& parts) {
+      std::vector<at::Tensor> here;
+      for (const auto& part : parts) here.push_back(part.tensors.front());
+      update(here);
+    });
+  }
+}
+
+void visit_in_memory(const std::vector<at::Tensor>& tensors,
+                     const std::function<void(const at::Tensor&)>& visit) {
+  struct Coming {
+    at::Tensor tensor;
+    Transfer read;  // Last: its destructor waits.
+  };
+  const auto begin = [&](std::size_t i) -> Coming {
+    const auto store = OffloadStore::holding(tensors[i]);
+    if (!store) return {tensors[i], {}};
+    at::Tensor tensor = aligned_memory(tensors[i].nbytes()).view(tensors[i].scalar_type());
+    Transfer read = store->read(tensors[i], tensor.data_ptr());
+    return {std::move(tensor), std::move(read)};
+  };
+  std::optional<Coming> next;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    Coming now = next ? std::move(*next) : begin(i);
+    next.reset();
+    if (i + 1 < tensors.size()) next = begin(i + 1);
+    now.read.wait();
+    visit(now.tensor);
+  }
 }
 
 }  // namespace accelerate::detail

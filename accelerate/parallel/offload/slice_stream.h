@@ -36,4 +36,15 @@ void for_each_slice(OffloadStore& store, const std::vector<StoredRow>& rows,
                     const std::vector<SliceUse>& uses,
                     const std::function<void(const std::vector<RowPart>&)>& visit);
 
+/// Calls `update`, which changes each element of the given tensors by itself, with those of
+/// `tensors` that lie in memory, and then with parts of the others, as for_each_slice() brings them.
+/// Tensors in files must be {n}.
+void update_in_memory(const std::vector<at::Tensor>& tensors,
+                      const std::function<void(const std::vector<at::Tensor>&)>& update);
+
+/// Calls `visit` with each of `tensors`, in order. A tensor that lives in a file is whole in memory
+/// then, and the next one is read meanwhile. Memory: the largest two of these.
+void visit_in_memory(const std::vector<at::Tensor>& tensors,
+                     const std::function<void(const at::Tensor&)>& visit);
+
 }  // namespace accelerate::detail

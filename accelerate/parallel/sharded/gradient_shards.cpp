@@ -34,7 +34,8 @@ GradientShards::GradientShards(Units& units, ShardGroups groups, Callbacks callb
     : groups_(std::move(groups)),
       callbacks_(std::move(callbacks)),
       memory_([this, &units](std::size_t bytes) {
-        if (units.front()->storage.store && groups_.shard->size() == 1) return aligned_memory(bytes);
+        if (units.front()->storage.store && groups_.shard->size() == 1)
+          return aligned_memory(bytes);
         const auto options = at::TensorOptions(at::kByte).device(units.front()->spec().device);
         return groups_.shard->empty({static_cast<std::int64_t>(bytes)}, options);
       }),

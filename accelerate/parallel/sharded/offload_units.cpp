@@ -17,8 +17,8 @@ using Kind = OffloadStore::Kind;
 // Returns a name that no other model has, of this job or another one: rank 0's process, and when.
 std::string name_of_job(Communicator& world) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto name = std::to_string(::getpid()) + "-" +
-                    std::to_string(std::chrono::nanoseconds(now).count());
+  const auto name =
+      std::to_string(::getpid()) + "-" + std::to_string(std::chrono::nanoseconds(now).count());
   return broadcast_object(world, name);
 }
 
@@ -40,8 +40,8 @@ void add_files(OffloadStore& store, const Units& units, std::int64_t max_in_cpu)
   const auto in_memory = units_in_memory(units, max_in_cpu);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const auto& types = units[i]->types();
-    const bool has_masters = types.master != types.compute ||
-                             units[i]->spec().master_device != units[i]->spec().device;
+    const bool has_masters =
+        types.master != types.compute || units[i]->spec().master_device != units[i]->spec().device;
     if (!in_memory[i]) slices[i] = types.compute;
     if (has_masters) masters[i] = types.master;
     if (units[i]->is_trainable()) gradients[i] = types.master;
@@ -63,9 +63,8 @@ std::shared_ptr<OffloadStore> offload_units(Units& units, const ShardGroups& gro
   std::shared_ptr<OffloadStore> store;
   std::string refusal;
   try {
-    store = std::make_shared<OffloadStore>(
-        OffloadFolders{offload.parameters_folder, offload.optimizer_folder}, job,
-        groups.world->rank(), sizes);
+    store = OffloadStore::make(OffloadFolders{offload.parameters_folder, offload.optimizer_folder},
+                               job, groups.world->rank(), sizes);
     add_files(*store, units, offload.max_in_cpu);
   } catch (const Error& error) {
     refusal = describe(error);

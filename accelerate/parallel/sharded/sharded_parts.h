@@ -51,9 +51,6 @@ class ShardedParts final : public ModelParts, public SavedParts {
   [[nodiscard]] const NamedShard* shard_of(const at::Tensor& leaf) const override;
   [[nodiscard]] Communicator* ranks_of(const at::Tensor& parameter) const override;
   void claim(const std::string& refusal) override;
-  [[nodiscard]] std::shared_ptr<detail::OffloadStore> store() const override {
-    return model_.store;
-  }
   void update(const std::function<void()>& write) override { write_slices(write, updates_ + 1); }
   void follow_leaves() override { model_.gradients->follow_leaves(); }
   void zero_grad(const std::vector<at::Tensor>& locals, bool set_to_none = true) override;

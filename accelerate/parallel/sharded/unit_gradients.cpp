@@ -203,9 +203,8 @@ void UnitGradients::launch(Communicator& shard) {
   if (std::ranges::none_of(held_, std::identity())) release_kept();
   const std::int64_t numel = unit_->layout().slice_numel();
   if (!slice_.defined()) {
-    slice_ = unit_->storage.gradients.defined()
-                 ? unit_->storage.gradients
-                 : memory_->allocate(numel, unit_->master.options());
+    slice_ = unit_->storage.gradients.defined() ? unit_->storage.gradients
+                                                : memory_->allocate(numel, unit_->master.options());
   }
   received_ =
       receives_in_slice(shard) ? slice_ : flat_.narrow(0, unit_->spec().slice * numel, numel);
@@ -230,7 +229,8 @@ void UnitGradients::fill_absent() {
 // Whether the sum can be received in `slice_`, which saves a copy: `slice_` has the same type and
 // device, and no local.grad() exists to which the sum must be added.
 bool UnitGradients::receives_in_slice(const Communicator& shard) const {
-  return !shard.reduces_before_scatter() && !unit_->storage.holds(slice_) && slice_.options().type_equal(flat_.options()) &&
+  return !shard.reduces_before_scatter() && !unit_->storage.holds(slice_) &&
+         slice_.options().type_equal(flat_.options()) &&
          std::ranges::none_of(unit_->parameters, [](const auto& parameter) {
            return parameter.local.grad().defined();
          });
@@ -253,9 +253,8 @@ void UnitGradients::finish(Communicator* replicate) {
 // the other units when it is written.
 void UnitGradients::write_slice() {
   OffloadStore& store = *unit_->storage.store;
-  const bool adds = std::ranges::any_of(unit_->parameters, [](const auto& parameter) {
-    return parameter.local.grad().defined();
-  });
+  const bool adds = std::ranges::any_of(
+      unit_->parameters, [](const auto& parameter) { return parameter.local.grad().defined(); });
   if (!adds && received_.options().type_equal(slice_.options())) {
     return memory_->give_back_after(store.write(slice_, received_), std::exchange(slot_, {}));
   }

@@ -40,7 +40,8 @@ std::unique_ptr<Optimizer> adamw_of_two_groups(const std::vector<at::Tensor>& pa
     (parameter.dim() > 1 ? matrices : vectors).push_back(parameter);
   using torch::optim::AdamWOptions;
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  groups.emplace_back(matrices, std::make_unique<AdamWOptions>(AdamWOptions(0.01).weight_decay(0.1)));
+  groups.emplace_back(matrices,
+                      std::make_unique<AdamWOptions>(AdamWOptions(0.01).weight_decay(0.1)));
   groups.emplace_back(vectors, std::make_unique<AdamWOptions>(AdamWOptions(0.02).weight_decay(0)));
   return std::make_unique<torch::optim::AdamW>(groups, AdamWOptions(0.01));
 }
@@ -97,8 +98,7 @@ std::vector<Case> cases() {
       {.name = "SgdWithoutMomentum", .make = making<SGD>(SGDOptions(0.05))},
       {.name = "AdamAmsgrad", .make = making<Adam>(AdamOptions(0.01).amsgrad(true))},
       {.name = "Adagrad",
-       .make = making<Adagrad>(
-           AdagradOptions(0.05).lr_decay(0.01).initial_accumulator_value(0.1))},
+       .make = making<Adagrad>(AdagradOptions(0.05).lr_decay(0.01).initial_accumulator_value(0.1))},
       {.name = "RmspropParametersAlone",
        .optimizer = false,
        .make = making<RMSprop>(RMSpropOptions(0.005).momentum(0.9))},
@@ -146,16 +146,15 @@ INSTANTIATE_TEST_SUITE_P(Cases, OffloadToDisk, ::testing::ValuesIn(cases()),
 TEST_P(OffloadToDisk, TrainsToTheBitAsInMemory) {
   const TemporaryFolder folder("test");
   const auto& given = GetParam();
-  testing::run_ranks_shared(
-      given.ranks,
-      [&](const std::shared_ptr<Communicator>& comm) {
-        const auto in_memory = train(given, comm, "");
-        const auto on_disk = train(given, comm, folder.path().string());
-        ASSERT_EQ(in_memory.size(), on_disk.size());
-        for (std::size_t i = 0; i < in_memory.size(); ++i)
-          EXPECT_TRUE(on_disk[i].equal(in_memory[i])) << "parameter " << i;
-      },
-      {.engine = given.engine});
+  testing::run_ranks_shared(given.ranks,
+                            [&](const std::shared_ptr<Communicator>& comm) {
+                              const auto in_memory = train(given, comm, "");
+                              const auto on_disk = train(given, comm, folder.path().string());
+                              ASSERT_EQ(in_memory.size(), on_disk.size());
+                              for (std::size_t i = 0; i < in_memory.size(); ++i)
+                                EXPECT_TRUE(on_disk[i].equal(in_memory[i])) << "parameter " << i;
+                            },
+                            {.engine = given.engine});
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     EXPECT_FALSE(entry.is_directory()) << entry.path() << " was not removed";
 }
