@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/heap.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/formats/documents/json.h"
+#include "accelerate/parallel/offload/offload_store.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {
@@ -142,12 +144,24 @@ StateDict state_of(const Node& node, const Tensors& tensors) {
   return dict;
 }
 
+// Smaller tensors are not worth a file.
+constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
+
+// State of a parameter whose optimizer keeps it on disk does not fit into memory all at once.
+at::Tensor out_of_memory(at::Tensor loaded, const at::Tensor& parameter) {
+  const auto store = detail::OffloadStore::keeping_state_of(parameter);
+  if (!store || loaded.nbytes() < kLargeBytes) return loaded;
+  loaded = store->set_aside(loaded);
+  return_freed_memory();
+  return loaded;
+}
+
 at::Tensor load_part(const ShardedTensors& stored, const std::string& name,
                      const at::Tensor& outline, const StateShards& shards) {
   const NamedShard* shard = shards.find(name);
   if (shard == nullptr || outline.sizes() != shard->shape) return stored.load(name);
   const std::int64_t numel = shard->local.numel();
-  return stored.load_range(name, numel == 0 ? 0 : shard->begin, numel);
+  return out_of_memory(stored.load_range(name, numel == 0 ? 0 : shard->begin, numel), shard->local);
 }
 
 bool mentions_tensors(const Node& node) {

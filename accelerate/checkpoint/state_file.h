@@ -19,7 +19,8 @@ namespace accelerate {
 /// JSON longer than 256 MiB: read_state_file would refuse these. Tensors are not copied.
 [[nodiscard]] std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state);
 
-/// Reads a state; its tensors are on the CPU, in new memory. They lie in `tensor_files`, whole or
+/// Reads a state; its tensors are on the CPU, in new memory, or in files where an optimizer keeps
+/// its state on disk. They lie in `tensor_files`, whole or
 /// in shards (see tensor_files()); by default in <stem>.safetensors. Of a tensor that has a part in
 /// `shards`, and the shape of the whole, only the part is read. Trusts nothing in the files. Throws
 /// CheckpointError.

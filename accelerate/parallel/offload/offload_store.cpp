@@ -14,6 +14,7 @@
 #include "accelerate/base/aligned_bytes.h"
 #include "accelerate/base/bytes.h"
 #include "accelerate/base/file_error.h"
+#include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -189,6 +190,17 @@ at::Tensor OffloadStore::state_of(const at::Tensor& parameter, int number) {
   const auto& [slice, element] = known_.at(parameter.unsafeGetTensorImpl());
   if (column_of(Kind::state, number, slice) == nullptr) add(Kind::state, number, known_types_);
   return column_of(Kind::state, number, slice)->tensor(slice, element, parameter.numel());
+}
+
+// The mapping keeps the file after its name is gone.
+at::Tensor OffloadStore::set_aside(const at::Tensor& values) const {
+  static std::atomic<int> count = 0;
+  const auto path = folder_of(Kind::state)->path() / ("incoming_" + std::to_string(++count));
+  const at::Tensor written = values.contiguous();
+  const auto column = make_column(path, values.scalar_type(), {values.numel()});
+  real_file_system().remove(path);
+  column->file().write(0, bytes_of(written));
+  return column->tensor(0, 0, values.numel()).view(values.sizes());
 }
 
 // --- reading and writing -------------------------------------------------------------------------

@@ -74,6 +74,10 @@ class OffloadStore : public std::enable_shared_from_this<OffloadStore> {
   /// is written. Makes files for all slices when it is first asked. Throws FileError.
   [[nodiscard]] at::Tensor state_of(const at::Tensor& parameter, int number);
 
+  /// Returns a copy of `values` in a file of its own, which goes with the copy: state on its way
+  /// from a checkpoint. Throws FileError.
+  [[nodiscard]] at::Tensor set_aside(const at::Tensor& values) const;
+
   /// Whether the tensor lies in a file.
   [[nodiscard]] bool holds(const at::Tensor& tensor) const { return place_of(tensor).has_value(); }
   /// Begins to read a tensor that lies here into `memory`, which stays until the transfer is done.

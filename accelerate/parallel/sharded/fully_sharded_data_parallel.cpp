@@ -129,6 +129,7 @@ void FullyShardedDataParallel::take_over(const ModuleView& view,
   for (auto& unit : model_.units) {
     detail::fill_slice(world, *unit, values);
     unit->adopt_leaves();
+    if (model_.store) return_freed_memory();  // Of this unit: all of them would be too many.
   }
   model_.full->end_update(0);
   parts_.emplace(model_, view);

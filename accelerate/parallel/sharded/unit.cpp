@@ -163,8 +163,9 @@ void Unit::set_values(const at::Tensor& values) {
 void Unit::fill_slice() {
   const at::NoGradGuard no_grad;
   // The gaps between parameters are never used, but are the same in every run.
-  const at::Tensor flat =
-      storage.holds(master) ? at::zeros({layout_.slice_numel()}, master.options()) : master.zero_();
+  const at::Tensor flat = storage.holds(master)
+                              ? aligned_memory(master.nbytes()).view(master.scalar_type()).zero_()
+                              : master.zero_();
   for (const auto& parameter : parameters) {
     if (parameter.piece.numel == 0) continue;
     const at::Tensor values = initial_value(parameter.leaf()).reshape({-1});
