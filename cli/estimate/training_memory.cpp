@@ -33,19 +33,34 @@ double shared_pages(const Costs& k) {
   return (parameters + k.N * k.m + k.P * 2 * k.U * k.r + 2 * k.N * k.m) / k.P;
 }
 
+// Units under way, and the pieces in which an optimizer steps.
+double on_disk(const Costs& k) {
+  constexpr double kPieces = 12.0 * 8 * 1024 * 1024;
+  return (k.R + 3 * k.U) * k.c + 3 * k.U * k.r + kPieces;
+}
+
+Costs costs_of(const ModelSizes& sizes, int processes, MixedPrecision precision) {
+  constexpr double kMaster = 4;
+  const double compute = precision == MixedPrecision::no ? kMaster : 2;
+  return {.N = static_cast<double>(sizes.parameters),
+          .U = static_cast<double>(sizes.largest_unit),
+          .R = static_cast<double>(sizes.root),
+          .P = static_cast<double>(processes),
+          .m = kMaster,
+          .c = compute,
+          .r = compute};
+}
+
 }  // namespace
+
+double disk_bytes(const ModelSizes& sizes, int processes, MixedPrecision precision) {
+  const Costs k = costs_of(sizes, processes, precision);
+  return k.N / k.P * (4 * k.m + (k.is_mixed() ? k.c : 0));
+}
 
 double training_bytes(const ModelSizes& sizes, Division division, int processes,
                       MixedPrecision precision) {
-  constexpr double kMaster = 4;
-  const double compute = precision == MixedPrecision::no ? kMaster : 2;
-  const Costs k{.N = static_cast<double>(sizes.parameters),
-                .U = static_cast<double>(sizes.largest_unit),
-                .R = static_cast<double>(sizes.root),
-                .P = static_cast<double>(processes),
-                .m = kMaster,
-                .c = compute,
-                .r = compute};
+  const Costs k = costs_of(sizes, processes, precision);
   switch (division) {
     case Division::replicated:
       return replicated(k);
@@ -55,6 +70,8 @@ double training_bytes(const ModelSizes& sizes, Division division, int processes,
       return shards(k) + k.N * k.c;
     case Division::shared_pages:
       return shared_pages(k);
+    case Division::on_disk:
+      return on_disk(k);
   }
   return 0;
 }

@@ -33,7 +33,8 @@ enum class Division {
   replicated,     ///< DDP, NO_SHARD.
   full_shard,     ///< FULL_SHARD; units are gathered.
   shard_grad_op,  ///< SHARD_GRAD_OP; gathered once a step.
-  shared_pages    ///< Sharded on the CPUs of one machine.
+  shared_pages,   ///< Sharded on the CPUs of one machine.
+  on_disk         ///< FULL_SHARD with everything offloaded to disk.
 };
 
 /// Returns the bytes that one process needs for parameters, gradients, Adam's moments and gathered
@@ -41,6 +42,9 @@ enum class Division {
 /// weights are fp32; `precision` is the precision of forwards.
 [[nodiscard]] double training_bytes(const ModelSizes& sizes, Division division, int processes,
                                     MixedPrecision precision);
+
+/// Returns the bytes on disk of a process whose training is offloaded there.
+[[nodiscard]] double disk_bytes(const ModelSizes& sizes, int processes, MixedPrecision precision);
 
 /// Returns the original's estimate for one process and Adam: four times the model in fp32, twice
 /// under float16, and 0 for dtypes that are not trained in.

@@ -1,10 +1,12 @@
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/process_identity.h"
+#include "accelerate/base/text.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/parallel/sharded/sharding_plan.h"
@@ -51,7 +53,37 @@ void add_files(OffloadStore& store, const Units& units, std::int64_t max_in_cpu)
   if (store.keeps(Kind::gradients)) store.add(Kind::gradients, 0, gradients);
 }
 
+// The ranks of this machine share its memory.
+int ranks_here() {
+  return std::max(process_identity().local_world_size, 1);
+}
+
 }  // namespace
+
+std::string lack_of_memory(const Units& units, const AvailableMemory& memory, int ranks) {
+  std::uint64_t root = 0, largest = 0;
+  const Unit* of = nullptr;
+  for (const auto& unit : units) {
+    const auto gradients = unit->is_trainable() ? static_cast<std::uint64_t>(unit->layout().numel()) *
+                                                      c10::elementSize(unit->types().reduce)
+                                                : 0;
+    const std::uint64_t bytes = unit->full_bytes() + gradients;
+    if (unit->name().empty()) root += unit->full_bytes();
+    if (bytes > largest) {
+      largest = bytes;
+      of = unit.get();
+    }
+  }
+  const std::uint64_t wanted = (root + largest) * static_cast<std::uint64_t>(ranks);
+  if (of == nullptr || wanted <= memory.bytes) return {};
+  const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  return "the " + std::to_string(ranks) + " ranks of this machine need " + text(wanted) +
+         " of memory and there are " + text(memory.bytes) + " free in " + memory.where + ": each uses " +
+         of->describe() + ", which takes " + text(largest) +
+         " for its parameters and their gradients, beside the root unit's " + text(root) +
+         ". Make smaller modules units (transformer_cls_names_to_wrap, min_num_params), run fewer "
+         "ranks on a machine, or give them more memory";
+}
 
 std::shared_ptr<OffloadStore> offload_units(Units& units, const ShardGroups& groups,
                                             const ResolvedFsdpOptions& settings) {
@@ -62,6 +94,9 @@ std::shared_ptr<OffloadStore> offload_units(Units& units, const ShardGroups& gro
   const std::string job = name_of_job(*groups.world);
   std::shared_ptr<OffloadStore> store;
   std::string refusal;
+  if (!offload.parameters_folder.empty())
+    refusal = lack_of_memory(units, available_memory(), ranks_here());
+  refuse_together(*groups.world, refusal);
   try {
     store = OffloadStore::make(OffloadFolders{offload.parameters_folder, offload.optimizer_folder},
                                job, groups.world->rank(), sizes);

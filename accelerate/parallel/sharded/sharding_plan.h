@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/machine/hardware.h"
 #include "accelerate/comm/shared_memory/pages.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/parallel/sharded/full_parameters.h"
@@ -57,9 +58,15 @@ struct UnitPlace {
                                const UnitPlace& place);
 
 /// Gives the units files for what `settings` offload to disk. Returns null if that is nothing.
-/// [collective] Throws UsageError on all ranks when a rank has no space or no folder.
+/// [collective] Throws UsageError on all ranks when a rank has no space or no folder, or when the
+/// machine lacks the memory for one unit.
 [[nodiscard]] std::shared_ptr<OffloadStore> offload_units(Units& units, const ShardGroups& groups,
                                                           const ResolvedFsdpOptions& settings);
+
+/// Says why `ranks` ranks that share `memory` cannot use the largest unit beside the root; "" if they
+/// can.
+[[nodiscard]] std::string lack_of_memory(const Units& units, const AvailableMemory& memory,
+                                         int ranks);
 
 struct ChosenParameters {
   std::unique_ptr<FullParameters> full;
