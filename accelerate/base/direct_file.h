@@ -47,7 +47,8 @@ class DirectFile {
   /// some do only at the first read or write. Then they go through the cache.
   [[nodiscard]] bool is_direct() const { return is_direct_; }
   /// The descriptor, to map the file. Reads and writes here agree with a shared mapping of the file
-  /// if the mapped bytes are not used at the same time.
+  /// while nobody uses the mapping, not even elsewhere in the file: the system may cache neighbours
+  /// as one.
   [[nodiscard]] int descriptor() const { return cached_.get(); }
 
   /// Reads exactly into.size() bytes from `offset`. Throws FileError, also if the file ends before.

@@ -271,9 +271,10 @@ TEST_F(DirectFileTest, ReadsWhatWasAppendedLater) {
 TEST_F(DirectFileTest, IsNotWrittenBeyondItsEnd) {
   const DirectFile file = DirectFile::create(at("a"), 5000);
   const PlacedBytes two(2, 0);
-  testing::expect_has(message_of<FileError>([&] { file.write(4999, two.bytes()); }),
-                      "it was made 5000 bytes long");
-  EXPECT_THROW(file.write(~std::uint64_t{0}, two.bytes()), FileError);
+  for (const std::uint64_t offset : {std::uint64_t{4999}, ~std::uint64_t{0}}) {
+    testing::expect_has(message_of<FileError>([&] { file.write(offset, two.bytes()); }),
+                        "it was made 5000 bytes long");
+  }
   EXPECT_EQ(std::filesystem::file_size(at("a")), 5000);
 }
 
