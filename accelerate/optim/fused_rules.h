@@ -58,12 +58,11 @@ class FusedPlaces {
   // Returns memory of arbitrary content for state tensor `number` of `parameter`.
   [[nodiscard]] at::Tensor empty_for(const at::Tensor& parameter, int number) {
     const auto store = OffloadStore::keeping_state_of(parameter);
-    return store == nullptr ? at::empty_like(parameter) : store->state_of(parameter, number);
+    return store == nullptr ? at::empty_like(parameter) : store->take_state(parameter, number);
   }
   [[nodiscard]] at::Tensor zeros_for(const at::Tensor& parameter, int number) {
-    // A file has zeros where nothing was written.
     if (const auto store = OffloadStore::keeping_state_of(parameter))
-      return store->state_of(parameter, number);
+      return store->take_zero_state(parameter, number);
     const auto found = kept_.find(parameter.unsafeGetTensorImpl());
     if (found == kept_.end() || found->second.empty() ||
         !compat::accompanies(parameter, found->second.back()))

@@ -45,7 +45,7 @@ struct MoveState {
   void operator()(const char*, at::Tensor& tensor) {
     const int own = number++;
     if (!tensor.defined() || tensor.numel() == 0 || store.holds(tensor)) return;
-    at::Tensor place = store.state_of(parameter, own);
+    at::Tensor place = store.take_state(parameter, own);
     const at::Tensor written = tensor.to(place.options()).contiguous();
     store.write(place, written).wait();
     tensor = place;
@@ -71,7 +71,7 @@ void reserve_state(torch::optim::Optimizer& optimizer) {
             "over fp32 or fp64. Choose one of them, or mixed precision in place of a 16-bit model, "
             "or keep the optimizer in memory");
       }
-      for (int i = 0; i < *states; ++i) (void)store->state_of(parameter, i);
+      for (int i = 0; i < *states; ++i) store->reserve_state(parameter, i);
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "accelerate/base/bytes.h"
 #include "accelerate/base/file_error.h"
@@ -46,10 +47,11 @@ OffloadColumn::OffloadColumn(const std::filesystem::path& path, at::ScalarType t
       file_(DirectFile::create(path, begins_.back())),
       mapping_(std::make_shared<FileMapping>(file_)) {}
 
-at::Tensor OffloadColumn::tensor(std::size_t slice, std::int64_t begin, std::int64_t numel) const {
+at::Tensor OffloadColumn::tensor(std::size_t slice, std::int64_t begin, std::int64_t numel,
+                                 std::shared_ptr<void> kept) const {
   return at::from_blob(
-      mapping_->begin() + offset(slice, begin), {numel}, [mapping = mapping_](void*) {},
-      at::TensorOptions(type_));
+      mapping_->begin() + offset(slice, begin), {numel},
+      [mapping = mapping_, kept = std::move(kept)](void*) {}, at::TensorOptions(type_));
 }
 
 std::uint64_t OffloadColumn::offset(std::size_t slice, std::int64_t element) const {

@@ -53,8 +53,9 @@ class OffloadColumn {
   /// Returns the number of elements of a slice.
   [[nodiscard]] std::int64_t size_of(std::size_t slice) const { return slices_[slice]; }
 
-  /// Returns elements of a slice: a tensor {numel}, which keeps the mapping alive.
-  [[nodiscard]] at::Tensor tensor(std::size_t slice, std::int64_t begin, std::int64_t numel) const;
+  /// Returns elements of a slice: a tensor {numel}, which keeps the mapping and `kept` alive.
+  [[nodiscard]] at::Tensor tensor(std::size_t slice, std::int64_t begin, std::int64_t numel,
+                                  std::shared_ptr<void> kept = nullptr) const;
   /// Returns the file offset of an element.
   [[nodiscard]] std::uint64_t offset(std::size_t slice, std::int64_t element) const;
 

@@ -1,6 +1,7 @@
 #include "accelerate/parallel/offload/offload_store.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <sys/statvfs.h>
 
@@ -186,10 +187,37 @@ bool OffloadStore::keeps_state_of(const at::Tensor& parameter) const {
   return keeps(Kind::state) && known_.contains(parameter.unsafeGetTensorImpl());
 }
 
-at::Tensor OffloadStore::state_of(const at::Tensor& parameter, int number) {
-  const auto& [slice, element] = known_.at(parameter.unsafeGetTensorImpl());
-  if (column_of(Kind::state, number, slice) == nullptr) add(Kind::state, number, known_types_);
-  return column_of(Kind::state, number, slice)->tensor(slice, element, parameter.numel());
+// A part without elements may belong to a slice without any, which has no file.
+void OffloadStore::reserve_state(const at::Tensor& parameter, int number) {
+  const auto slice = known_.at(parameter.unsafeGetTensorImpl()).slice;
+  if (slices_[slice] > 0 && column_of(Kind::state, number, slice) == nullptr)
+    add(Kind::state, number, known_types_);
+}
+
+at::Tensor OffloadStore::take_state(const at::Tensor& parameter, int number) {
+  return take_state(parameter, number, false);
+}
+
+at::Tensor OffloadStore::take_zero_state(const at::Tensor& parameter, int number) {
+  return take_state(parameter, number, true);
+}
+
+at::Tensor OffloadStore::take_state(const at::Tensor& parameter, int number, bool is_zero) {
+  if (parameter.numel() == 0) return at::empty_like(parameter);
+  const void* const key = parameter.unsafeGetTensorImpl();
+  const auto is_taken = [&] {
+    const auto taker = takers_.find({key, number});
+    return taker != takers_.end() && !taker->second.expired();
+  };
+  while (is_taken()) number += kStates;
+  reserve_state(parameter, number);
+  const auto taker = std::make_shared<int>();
+  // A file has zeros where nothing was written.
+  const bool is_fresh = takers_.insert_or_assign({key, number}, taker).second;
+  const auto& [slice, element] = known_.at(key);
+  at::Tensor place =
+      column_of(Kind::state, number, slice)->tensor(slice, element, parameter.numel(), taker);
+  return is_zero && !is_fresh ? place.zero_() : place;
 }
 
 // The mapping keeps the file after its name is gone.

@@ -20,6 +20,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "accelerate/base/transfer_queue.h"
@@ -70,9 +71,16 @@ class OffloadStore : public std::enable_shared_from_this<OffloadStore> {
   void know(const at::Tensor& parameter, std::size_t slice, std::int64_t begin);
   /// Whether the state of `parameter` lives here.
   [[nodiscard]] bool keeps_state_of(const at::Tensor& parameter) const;
-  /// Returns memory for state tensor `number` of `parameter`: of its shape and type, zeros until it
-  /// is written. Makes files for all slices when it is first asked. Throws FileError.
-  [[nodiscard]] at::Tensor state_of(const at::Tensor& parameter, int number);
+  /// An optimizer has at most so many state tensors of a parameter.
+  static constexpr int kStates = 3;
+  /// Makes the files of state tensor `number` of all slices, if there are none. Throws FileError.
+  void reserve_state(const at::Tensor& parameter, int number);
+  /// Returns memory for state tensor `number`, below kStates, of `parameter`: of its shape and type.
+  /// It is taken as long as the tensor lives, so that a second optimizer over the same parameters
+  /// gets other memory. Its content is arbitrary. Throws as reserve_state().
+  [[nodiscard]] at::Tensor take_state(const at::Tensor& parameter, int number);
+  /// As take_state(), zeros.
+  [[nodiscard]] at::Tensor take_zero_state(const at::Tensor& parameter, int number);
 
   /// Returns a copy of `values` in a file of its own, which goes with the copy: state on its way
   /// from a checkpoint. Throws FileError.
@@ -119,14 +127,17 @@ class OffloadStore : public std::enable_shared_from_this<OffloadStore> {
 
   [[nodiscard]] const OffloadFolder* folder_of(Kind kind) const;
   [[nodiscard]] const OffloadColumn* column_of(Kind kind, int number, std::size_t slice) const;
+  [[nodiscard]] at::Tensor take_state(const at::Tensor& parameter, int number, bool is_zero);
 
   SliceSizes slices_;
   std::shared_ptr<OffloadFolder> parameters_folder_, optimizer_folder_;  // Null: in memory.
   std::map<Key, std::unique_ptr<OffloadColumn>> columns_;
   std::unordered_map<const void*, OffloadColumn::Position> known_;  // By parameter.
   std::vector<std::optional<at::ScalarType>> known_types_;          // By slice.
-  std::map<std::size_t, Mirror> mirrors_;                           // By slice.
-  TransferQueue queue_;  // Last: what is under way uses the rest.
+  // By parameter and number: what a taken state tensor keeps alive.
+  std::map<std::pair<const void*, int>, std::weak_ptr<void>> takers_;
+  std::map<std::size_t, Mirror> mirrors_;  // By slice.
+  TransferQueue queue_;                    // Last: what is under way uses the rest.
 };
 
 /// Returns {bytes} bytes on the CPU, at an address from which files are read and written without a

@@ -64,9 +64,10 @@ std::string lack_of_memory(const Units& units, const AvailableMemory& memory, in
   std::uint64_t root = 0, largest = 0;
   const Unit* of = nullptr;
   for (const auto& unit : units) {
-    const auto gradients = unit->is_trainable() ? static_cast<std::uint64_t>(unit->layout().numel()) *
-                                                      c10::elementSize(unit->types().reduce)
-                                                : 0;
+    const auto gradients = unit->is_trainable()
+                               ? static_cast<std::uint64_t>(unit->layout().numel()) *
+                                     c10::elementSize(unit->types().reduce)
+                               : 0;
     const std::uint64_t bytes = unit->full_bytes() + gradients;
     if (unit->name().empty()) root += unit->full_bytes();
     if (bytes > largest) {
@@ -78,8 +79,8 @@ std::string lack_of_memory(const Units& units, const AvailableMemory& memory, in
   if (of == nullptr || wanted <= memory.bytes) return {};
   const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
   return "the " + std::to_string(ranks) + " ranks of this machine need " + text(wanted) +
-         " of memory and there are " + text(memory.bytes) + " free in " + memory.where + ": each uses " +
-         of->describe() + ", which takes " + text(largest) +
+         " of memory and there are " + text(memory.bytes) + " free in " + memory.where +
+         ": each uses " + of->describe() + ", which takes " + text(largest) +
          " for its parameters and their gradients, beside the root unit's " + text(root) +
          ". Make smaller modules units (transformer_cls_names_to_wrap, min_num_params), run fewer "
          "ranks on a machine, or give them more memory";
