@@ -53,8 +53,8 @@ std::string strategy_table(const ModelSizes& sizes, const EstimateMemoryOptions&
         std::pair("FULL_SHARD, offloaded to disk", Division::on_disk)}) {
     std::vector<std::string> row{name};
     for (const int processes : options.num_processes) {
-      const bool divides = processes > 1 || division == Division::replicated ||
-                           division == Division::on_disk;
+      const bool divides =
+          processes > 1 || division == Division::replicated || division == Division::on_disk;
       row.push_back(divides ? format_bytes(training_bytes(sizes, division, processes,
                                                           options.mixed_precision))
                             : "");
@@ -120,9 +120,8 @@ int run_estimate_memory(const EstimateMemoryOptions& options, std::ostream& out)
       << "Without activations, which grow with the batch, and what a process takes by itself,\n"
          "on a CPU some 100 MB. GPUs and several machines gather layers; CPUs of one machine\n"
          "share pages. The formulas are in docs/costs.md.\n"
-      << "Offloaded, each process has "
-      << format_bytes(disk_bytes(sizes, options.num_processes.front(), options.mixed_precision))
-      << " on disk (" << options.num_processes.front() << " processes): docs/memory.md.\n"
+      << "Offloaded, all processes together have "
+      << format_bytes(disk_bytes(sizes, options.mixed_precision)) << " on disk: docs/memory.md.\n"
       << activations_line(sizes);
   return 0;
 }

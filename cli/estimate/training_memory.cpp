@@ -53,9 +53,9 @@ Costs costs_of(const ModelSizes& sizes, int processes, MixedPrecision precision)
 
 }  // namespace
 
-double disk_bytes(const ModelSizes& sizes, int processes, MixedPrecision precision) {
-  const Costs k = costs_of(sizes, processes, precision);
-  return k.N / k.P * (4 * k.m + (k.is_mixed() ? k.c : 0));
+double disk_bytes(const ModelSizes& sizes, MixedPrecision precision) {
+  const Costs k = costs_of(sizes, 1, precision);
+  return k.N * (4 * k.m + (k.is_mixed() ? k.c : 0));
 }
 
 double training_bytes(const ModelSizes& sizes, Division division, int processes,

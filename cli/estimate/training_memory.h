@@ -43,8 +43,8 @@ enum class Division {
 [[nodiscard]] double training_bytes(const ModelSizes& sizes, Division division, int processes,
                                     MixedPrecision precision);
 
-/// Returns the bytes on disk of a process whose training is offloaded there.
-[[nodiscard]] double disk_bytes(const ModelSizes& sizes, int processes, MixedPrecision precision);
+/// Returns the bytes that all processes together have on disk if the training is offloaded there.
+[[nodiscard]] double disk_bytes(const ModelSizes& sizes, MixedPrecision precision);
 
 /// Returns the original's estimate for one process and Adam: four times the model in fp32, twice
 /// under float16, and 0 for dtypes that are not trained in.

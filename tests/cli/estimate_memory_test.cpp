@@ -150,6 +150,11 @@ TEST(TrainingMemory, FollowsTheFormulas) {
   EXPECT_EQ(bytes(shard_grad_op, 2, MixedPrecision::no), 8000 + 800 + 4000);
   EXPECT_EQ(bytes(shared_pages, 2, MixedPrecision::no), (16000 + 2 * 800) / 2);
   EXPECT_EQ(bytes(shared_pages, 2, MixedPrecision::bf16), (2000 + 16000 + 2 * 400) / 2);
+  const double pieces = 12 * 8 * 1024 * 1024;
+  EXPECT_EQ(bytes(on_disk, 1, MixedPrecision::no), (50 + 300) * 4 + 300 * 4 + pieces);
+  EXPECT_EQ(bytes(on_disk, 4, MixedPrecision::bf16), (50 + 300) * 2 + 300 * 2 + pieces);
+  EXPECT_EQ(disk_bytes(sizes, MixedPrecision::no), 16000);
+  EXPECT_EQ(disk_bytes(sizes, MixedPrecision::bf16), 18000);
 }
 
 TEST(EstimateMemory, SaysWhatIsMissing) {

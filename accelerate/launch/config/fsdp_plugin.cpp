@@ -253,8 +253,15 @@ ResolvedFsdpOptions resolve(const FullyShardedDataParallelPlugin& plugin,
   decide_saving(said, settings);
   decide_dtypes(plugin, mixed_precision, settings);
   decide_checkpointing(said, settings);
-  settings.cpu_offload = said.is_on(&Plugin::cpu_offload);
   settings.offload = plugin.disk_offload.value_or(DiskOffload{});
+  if (settings.offload.max_in_cpu < 0) {
+    throw ConfigError("disk_offload.max_in_cpu is " + std::to_string(settings.offload.max_in_cpu) +
+                      "; allowed are numbers of bytes from 0 on");
+  }
+  // What is written to files comes from memory of the CPU.
+  settings.cpu_offload = said.is_on(&Plugin::cpu_offload) ||
+                         !settings.offload.parameters_folder.empty() ||
+                         !settings.offload.optimizer_folder.empty();
   settings.limit_all_gathers = plugin.limit_all_gathers;
   return settings;
 }
