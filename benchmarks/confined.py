@@ -4,6 +4,7 @@ import itertools
 import os
 import pathlib
 import re
+import threading
 import time
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
@@ -79,11 +80,30 @@ class Group:
 
 
 class Memory(Group):
-    """At most `limit_bytes`, without swap: what does not fit is written to its file, or the program is killed."""
+    """At most `limit_bytes`, without swap: what does not fit is written to its file, or the program is killed. No limit:
+    counts alone."""
 
-    def __init__(self, limit_bytes):
-        super().__init__("memory", {1: {"memory.limit_in_bytes": limit_bytes, "memory.swappiness": 0},
-                                    2: {"memory.max": limit_bytes, "memory.swap.max": 0}})
+    def __init__(self, limit_bytes=None):
+        limits = {1: {}, 2: {}} if limit_bytes is None else {
+            1: {"memory.limit_in_bytes": limit_bytes, "memory.swappiness": 0},
+            2: {"memory.max": limit_bytes, "memory.swap.max": 0}}
+        super().__init__("memory", limits)
+        self.held_bytes = 0  # The most so far that no file can take back: private and shared memory.
+        self.ended = threading.Event()
+        self.watcher = threading.Thread(target=self.watch, daemon=True)
+        self.watcher.start()
+
+    def watch(self):
+        while not self.ended.wait(0.05):
+            found = dict(line.split() for line in self.value("memory.stat").splitlines() if " " in line)
+            names = ("total_rss", "total_shmem") if self.version == 1 else ("anon", "shmem")
+            self.held_bytes = max(self.held_bytes, sum(int(found.get(name, 0)) for name in names))
+
+    def close(self):
+        if hasattr(self, "ended"):  # Its limits were taken.
+            self.ended.set()
+            self.watcher.join()
+        super().close()
 
     def peak_bytes(self):
         return int(self.value("memory.max_usage_in_bytes", "memory.peak"))

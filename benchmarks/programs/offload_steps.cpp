@@ -130,7 +130,7 @@ void run(const std::string& folder, const Sizes& sizes) {
   }();
   std::int64_t numel = 0;
   for (const auto& weight : net->parameters()) numel += weight.numel();
-  torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(1e-3));
+  torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(1e-4));
   auto [model, optimizer] = accelerator.prepare(net, adamw);
   const auto x = torch::randn({sizes.rows, sizes.width});
 
