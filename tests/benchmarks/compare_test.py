@@ -11,6 +11,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "benchmarks"))
+import confined  # noqa: E402
 import harness  # noqa: E402
 import machine  # noqa: E402
 import report  # noqa: E402
@@ -125,6 +126,40 @@ class Rows(unittest.TestCase):
         self.assertTrue(page.startswith("# Title\n\n- date: today\n\n| "))
         self.assertTrue(page.endswith("\n| row | ms | 1.00 | 2.00 |  |  |  |  |  |  |\n\nHow.\n"))
         self.assertEqual({line.count("|") for line in page.splitlines() if line.startswith("|")}, {11})
+
+
+class Confined(WithFolder):
+    def setUp(self):
+        super().setUp()
+        try:
+            with confined.groups(confined.Memory):
+                pass
+        except confined.Unavailable as error:
+            self.skipTest(str(error))
+
+    def test_a_program_that_wants_more_than_the_limit_is_killed_and_counted(self):
+        with confined.groups(lambda: confined.Memory(16 << 20)) as (memory,):
+            words = [sys.executable, "-c", "bytearray(64 << 20)"]
+            self.assertNotEqual(subprocess.run(confined.command(words, memory), check=False).returncode, 0)
+            self.assertGreaterEqual(memory.kills(), 1)
+        self.assertFalse(memory.folder.exists())
+
+    def test_what_a_program_takes_is_counted_without_a_limit(self):
+        with confined.groups(confined.Memory) as (memory,):
+            words = [sys.executable, "-c", "import time; x = bytearray(64 << 20); time.sleep(0.3)"]
+            subprocess.run(confined.command(words, memory), check=True)
+        self.assertEqual(memory.kills(), 0)
+        self.assertGreaterEqual(memory.held_bytes, 64 << 20)
+
+    def test_what_is_written_to_a_slow_disk_is_counted(self):
+        try:
+            group = confined.Disk(self.folder, 100_000_000)
+        except confined.Unavailable as error:
+            self.skipTest(str(error))
+        self.addCleanup(group.close)
+        words = ["dd", "if=/dev/zero", f"of={self.folder}/file", "bs=1M", "count=4", "oflag=direct", "status=none"]
+        subprocess.run(confined.command(words, group), check=True)
+        self.assertGreaterEqual(group.moved_bytes()[1], 4 << 20)
 
 
 class Runs(WithFolder):

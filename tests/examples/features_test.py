@@ -85,6 +85,22 @@ class Features(unittest.TestCase):
                 else:
                     self.assertEqual(files, {})
 
+    def test_states_on_disk(self):
+        program = BUILD / "examples" / "bigger_than_memory"
+        launch = (BUILD / "bin" / "accelerate", "launch", "--num_processes", "2")
+        for megabytes, command in ((4.4, (program,)), (2.3, (*launch, program))):
+            with tempfile.TemporaryDirectory() as folder:
+                result = run(folder, *command)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                found = re.fullmatch(r"on disk: ([\d.]+) MB\nin memory at most: ([\d.]+) MB of weights, ([\d.]+) MB of gradients\n"
+                                     r"read and written in a step: [\d.]+ MB\ntest accuracy: ([\d.]+)\n", result.stdout)
+                self.assertTrue(found, result.stdout)
+                on_disk, *in_memory, accuracy = map(float, found.groups())
+                self.assertAlmostEqual(on_disk, megabytes, delta=0.5)
+                self.assertLess(max(in_memory), 1, "a few blocks of 0.13 MB")
+                self.assertGreaterEqual(accuracy, 0.95)
+                self.assertEqual(list(pathlib.Path(folder).rglob("accelerate-offload-*")), [])
+
     def check_traces(self, files):
         self.assertEqual(list(files), ["traces/profile_0.json", "traces/profile_1.json"])
         for rank, text in enumerate(files.values()):
@@ -99,7 +115,8 @@ class Features(unittest.TestCase):
         self.assertTrue(any(name.startswith("runs/spirals/events.out.tfevents.") for name in events), list(files))
 
     def test_every_example_is_here_and_short(self):
-        others = ("common", "cv", "fsdp", "text", "nlp", "causal_lm", "text_generation", "trainer", "notebook_launcher")  # tests of their own
+        others = ("common", "cv", "fsdp", "text", "nlp", "causal_lm", "text_generation", "trainer", "notebook_launcher",
+                  "bigger_than_memory")  # tests of their own
         folders = sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_dir() and p.name not in others)
         self.assertEqual(folders, sorted(EXPECTED))
         for program in (ROOT / "examples").glob("*/*.cpp"):
