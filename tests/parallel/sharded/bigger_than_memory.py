@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Trains a model whose states are four times a limit of memory, on disk: it gets the weights that it gets in memory, and moves the
-bytes that the formula of docs/costs.md says.
+bytes that docs/memory.md says.
 
 usage: bigger_than_memory.py BUILD. Part of `scripts/test --extended`: 3 GB of memory and of disk, a minute or two. Exits 77 where no
 control group can be made, which needs root.
