@@ -8,6 +8,7 @@ import threading
 import time
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
+SELF = pathlib.Path("/proc/self/cgroup")
 NUMBER = itertools.count()
 # A shell that joins the groups before it becomes the program, so that everything the program takes counts.
 JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 1; shift; done; shift; exec "$@"'
@@ -17,16 +18,17 @@ class Unavailable(Exception):
     """Why there can be no group here, e.g. "needs root"."""
 
 
-def own_group(controller):
-    """The folder of the group that this process is in, and the version of control groups that has `controller`."""
-    lines = [line.split(":", 2) for line in pathlib.Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()]
+def parent_of_new(controller):
+    """The folder in which a group with `controller` can be made, and the version of control groups that has it."""
+    lines = [line.split(":", 2) for line in SELF.read_text(encoding="ascii").splitlines()]
     for _, controllers, path in lines:
         if controller in controllers.split(","):
             return ROOT / controllers / path.lstrip("/"), 1
     for number, _, path in lines:
         folder = ROOT / path.lstrip("/")
         if number == "0" and controller in read(folder / "cgroup.controllers").split():
-            return folder, 2
+            # Beside this process: a group that has processes gives its children no controllers.
+            return folder if folder == ROOT else folder.parent, 2
     raise Unavailable(f"no control group has the controller {controller}")
 
 
@@ -48,10 +50,10 @@ def device_of(folder):
 
 
 class Group:
-    """A control group with one controller. Version 2 needs the controller for the children of its parent."""
+    """A control group with one controller."""
 
     def __init__(self, controller, settings):
-        parent, self.version = own_group(controller)
+        parent, self.version = parent_of_new(controller)
         if self.version == 2 and controller not in read(parent / "cgroup.subtree_control").split():
             with contextlib.suppress(OSError):
                 (parent / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
@@ -75,6 +77,7 @@ class Group:
         for _ in range(100):  # The kernel may take a moment to forget the last process.
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
+            if not self.folder.exists():
                 return
             time.sleep(0.05)
 
@@ -133,7 +136,7 @@ class Disk(Group):
 
 def own_version():
     with contextlib.suppress(Unavailable):
-        return own_group("blkio")[1]
+        return parent_of_new("blkio")[1]
     return 2
 
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -126,6 +127,42 @@ class Rows(unittest.TestCase):
         self.assertTrue(page.startswith("# Title\n\n- date: today\n\n| "))
         self.assertTrue(page.endswith("\n| row | ms | 1.00 | 2.00 |  |  |  |  |  |  |\n\nHow.\n"))
         self.assertEqual({line.count("|") for line in page.splitlines() if line.startswith("|")}, {11})
+
+
+class ControlGroups(WithFolder):
+    """Folders in place of the kernel's."""
+
+    def files_of(self, group):
+        files = {file.name: file.read_text(encoding="ascii") for file in group.folder.iterdir()}
+        shutil.rmtree(group.folder)
+        return files
+
+    def within(self, own, **files):
+        for name, text in files.items():
+            executable(self.folder / name, text)
+        executable(self.folder / "own", own)
+        return mock.patch.multiple(confined, ROOT=self.folder, SELF=self.folder / "own")
+
+    def test_version_2_makes_a_group_beside_this_process(self):
+        with self.within("0::/jobs/mine\n", **{"jobs/mine/cgroup.controllers": "memory io", "jobs/cgroup.subtree_control": "io memory"}):
+            with confined.groups(lambda: confined.Memory(1 << 20)) as (memory,):
+                self.assertEqual(memory.folder.parent, self.folder / "jobs")
+                executable(memory.folder / "memory.events", "oom 3\noom_kill 2\n")
+                executable(memory.folder / "memory.peak", "900\n")
+                self.assertEqual((memory.kills(), memory.peak_bytes()), (2, 900))
+                files = self.files_of(memory)
+        self.assertEqual((files["memory.max"], files["memory.swap.max"]), ("1048576", "0"))
+
+    def test_version_2_limits_a_disk(self):
+        with self.within("0::/mine\n", **{"mine/cgroup.controllers": "io", "cgroup.subtree_control": "io"}):
+            with mock.patch.object(confined, "device_of", lambda _: "8:0"), confined.groups(lambda: confined.Disk(self.folder, 5)) as (disk,):
+                executable(disk.folder / "io.stat", "7:1 rbytes=1 wbytes=1\n8:0 rbytes=20 wbytes=30 rios=1\n")
+                self.assertEqual(disk.moved_bytes(), [20, 30])
+                self.assertEqual(self.files_of(disk)["io.max"], "8:0 rbps=5 wbps=5")
+
+    def test_without_the_controller_there_is_none(self):
+        with self.within("0::/\n", **{"cgroup.controllers": "cpu"}), self.assertRaisesRegex(confined.Unavailable, "controller memory"):
+            confined.Memory(1 << 20)
 
 
 class Confined(WithFolder):
