@@ -205,6 +205,7 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) c
     throw FileError("write " + range_of(offset, bytes.size()) + " of", path_,
                     "it was made " + std::to_string(size_bytes_) + " bytes long");
   }
+  require_whole(offset, bytes.size());
   if (!is_direct_) return write_cached(offset, bytes);
   const std::size_t head = bytes_before_block(offset, bytes.size());
   const std::size_t body = (bytes.size() - head) / kBlock * kBlock;
@@ -216,6 +217,16 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) c
     write_through_buffer(offset + head, blocks);
   }
   write_cached(offset + head + body, bytes.subspan(head + body));
+}
+
+// A write would make a file long again that was cut short, and what was cut off zeros.
+void DirectFile::require_whole(std::uint64_t offset, std::size_t size) const {
+  struct stat status{};
+  if (::fstat(cached_.get(), &status) != 0) throw FileError("inspect", path_, errno);
+  if (static_cast<std::uint64_t>(status.st_size) >= size_bytes_) return;
+  throw FileError("write " + range_of(offset, size) + " of", path_,
+                  "it was made " + std::to_string(size_bytes_) + " bytes long and ends after " +
+                      std::to_string(status.st_size) + ": something has cut it short");
 }
 
 void DirectFile::write_cached(std::uint64_t offset, std::span<const std::byte> bytes) const {

@@ -54,7 +54,7 @@ class DirectFile {
   /// Reads exactly into.size() bytes from `offset`. Throws FileError, also if the file ends before.
   void read(std::uint64_t offset, std::span<std::byte> into) const;
   /// Writes all of `bytes` at `offset`. Throws FileError, also if they would end beyond
-  /// size_bytes(), and UsageError if the file was opened to read. After a failure an unknown part
+  /// size_bytes() or the file was cut short meanwhile, and UsageError if the file was opened to read. After a failure an unknown part
   /// of the bytes is written.
   void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
 
@@ -72,6 +72,7 @@ class DirectFile {
   void write_direct(std::uint64_t offset, std::span<const std::byte> bytes) const;
   void write_through_buffer(std::uint64_t offset, std::span<const std::byte> bytes) const;
   [[noreturn]] void refuse_to_read(std::uint64_t offset, std::size_t size) const;
+  void require_whole(std::uint64_t offset, std::size_t size) const;
 
   std::filesystem::path path_;
   Descriptor cached_;

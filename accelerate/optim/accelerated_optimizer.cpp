@@ -246,7 +246,7 @@ void AcceleratedOptimizer::shard(const std::shared_ptr<ModelParts>& model) {
   try {
     detail::reserve_state(optimizer());
     detail::move_state(optimizer());
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     refusal = describe(error);
   }
   model->claim(refusal);

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <exception>
+#include <filesystem>
+#include <regex>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
@@ -25,7 +27,10 @@ class RootLock {
  public:
   explicit RootLock(const std::filesystem::path& root) {
     const auto path = root / ".accelerate-offload.lock";
-    file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    // Another user may have made it, who lets others read it.
+    file_ = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file_.valid() && errno == ENOENT)
+      file_ = Descriptor(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0666));
     if (!file_.valid()) throw FileError("make", path, errno);
     while (::flock(file_.get(), LOCK_EX) != 0) {
       if (errno != EINTR) throw FileError("lock", path, errno);
@@ -36,16 +41,35 @@ class RootLock {
   Descriptor file_;
 };
 
+// The lock file goes last: a folder without one is nobody's to remove, so that a process which is
+// killed meanwhile would leave the rest for ever.
+bool remove_folder(FileSystem& files, const std::filesystem::path& folder) {
+  for (const auto& name : files.list(folder)) {
+    if (name != kLockFile) files.remove_tree(folder / name);
+  }
+  return files.remove_tree(folder);
+}
+
+// Whether OffloadFolder gives such names.
+bool is_name_of_folder(const std::string& name) {
+  static const std::regex names(kPrefix + std::string("[0-9]+-[0-9]+-rank[0-9]+"));
+  return std::regex_match(name, names);
+}
+
+// Whether a process made this folder and locked it, maybe long ago.
+bool is_ours(FileSystem& files, const std::filesystem::path& folder) {
+  return is_name_of_folder(folder.filename().string()) && !std::filesystem::is_symlink(folder) &&
+         files.status(folder / kLockFile).kind == FileKind::file;
+}
+
 // Removes the folders that killed processes have left. What cannot be removed stays: it may be
 // another user's.
 void remove_stale(FileSystem& files, const std::filesystem::path& root) {
   for (const auto& name : files.list(root)) {
-    const bool is_ours =
-        name.starts_with(kPrefix) && files.status(root / name / kLockFile).kind == FileKind::file;
-    if (!is_ours) continue;
+    if (!is_ours(files, root / name)) continue;
     try {
       const auto unlocked = files.lock(root / name);
-      if (files.remove_tree(root / name)) {
+      if (remove_folder(files, root / name)) {
         get_logger("accelerate.offload")
             .info("removed '" + (root / name).string() + "', which a killed process had left");
       }
@@ -76,7 +100,8 @@ std::string weakness_of_file_system(long type) {
 }
 
 OffloadFolder::OffloadFolder(const std::filesystem::path& root, const std::string& job, int rank)
-    : path_(root / (kPrefix + job + "-rank" + std::to_string(rank))) {
+    // The program may go to another working directory.
+    : path_(std::filesystem::absolute(root) / (kPrefix + job + "-rank" + std::to_string(rank))) {
   FileSystem& files = real_file_system();
   files.create_directories(root);
   warn_of_file_system(root);
@@ -89,7 +114,7 @@ OffloadFolder::OffloadFolder(const std::filesystem::path& root, const std::strin
 // Without the lock of `root`: whoever finds the folder unlocked removes it too.
 OffloadFolder::~OffloadFolder() {
   try {
-    real_file_system().remove_tree(path_);
+    remove_folder(real_file_system(), path_);
   } catch (const std::exception& error) {
     get_logger("accelerate.offload").warning("'" + path_.string() + "' stays: " + error.what());
   }

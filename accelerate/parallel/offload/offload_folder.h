@@ -15,7 +15,8 @@ namespace accelerate::detail {
 /// pass for a checkpoint.
 class OffloadFolder {
  public:
-  /// `job`: a name that the ranks share and no other job of these machines has. Makes `root` if it
+  /// `job`: a name that the ranks share and no other job of these machines has: two numbers with a
+  /// hyphen between them. Makes `root` if it
   /// is missing. Warns when `root` is memory (tmpfs) or on another machine (NFS, SMB). Throws
   /// FileError for a folder that cannot be made or written, FolderInUse when another process has
   /// this rank's folder.

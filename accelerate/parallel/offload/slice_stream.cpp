@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -79,6 +80,7 @@ class SliceStream {
       if (i + kInMemory - 1 < pieces_.size()) begin_read(i + kInMemory - 1);
     }
     for (auto& place : places_) wait_for(place.writes);
+    for (const std::size_t slice : mirrored_) store_.mirror_of(slice)->is_fresh = true;
   }
 
  private:
@@ -194,7 +196,7 @@ class SliceStream {
   void bring_mirror_up_to_date(const Piece& piece, Place& place) {
     OffloadStore::Mirror* const mirror = store_.mirror_of(piece.slice);
     if (mirror == nullptr) return;
-    auto& [values, copy, is_fresh] = *mirror;
+    const auto& [values, copy, is_fresh] = *mirror;
     const auto master = store_.place_of(values);
     const auto buffer =
         std::ranges::find(place.buffers, master ? master->column : nullptr, &Buffer::column);
@@ -202,7 +204,7 @@ class SliceStream {
     const std::int64_t numel = std::min(piece.end(), values.numel()) - piece.begin();
     const at::Tensor fresh = at::from_blob(buffer->memory.data(), {numel}, values.options());
     const at::Tensor target = copy.narrow(0, piece.begin(), numel);
-    is_fresh = true;
+    mirrored_.insert(piece.slice);
     if (!store_.holds(copy)) return void(target.copy_(fresh));
     place.mirrored = fresh.to(copy.scalar_type());
     place.writes.push_back(store_.write(target, place.mirrored));
@@ -213,6 +215,7 @@ class SliceStream {
   const std::vector<SliceUse>& uses_;
   std::vector<OffloadColumn::Position> positions_;  // By row.
   std::vector<Piece> pieces_;
+  std::set<std::size_t> mirrored_;  // Slices whose copies follow.
   std::array<Place, kInMemory> places_;
 };
 

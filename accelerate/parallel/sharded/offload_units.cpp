@@ -102,7 +102,7 @@ std::shared_ptr<OffloadStore> offload_units(Units& units, const ShardGroups& gro
     store = OffloadStore::make(OffloadFolders{offload.parameters_folder, offload.optimizer_folder},
                                job, groups.world->rank(), sizes);
     add_files(*store, units, offload.max_in_cpu);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     refusal = describe(error);
   }
   refuse_together(*groups.world, refusal);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
 #include "accelerate/base/lost_pages.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/parallel/sharded/update_count.h"
@@ -43,6 +44,7 @@ WriteMark ShardedParts::mark(const at::Tensor& local) const {
 }
 
 void ShardedParts::require_untouched() const {
+  require_whole_update();
   const int rank = model_.groups.world->rank();
   for (const auto& unit : model_.units) unit->require_untouched(rank);
   for (const auto& [shard, mark] : marks_) {
@@ -95,15 +97,30 @@ void ShardedParts::zero_grad(const std::vector<at::Tensor>& locals, bool set_to_
 void ShardedParts::write_slices(const std::function<void()>& write, std::int64_t updates) {
   require_not_summoned("an update of a sharded model (an optimizer's step)");
   model_.gradients->follow_leaves();
+  if (updates != 0) require_whole_update();
   model_.full->begin_update();
-  run_or_abort([&] {
-    write();
-    if (model_.store) check_for_lost_pages();
-  });
+  try {
+    run_or_abort([&] {
+      write();
+      if (model_.store) check_for_lost_pages();
+      model_.full->end_update(updates);
+    });
+  } catch (const FileError& error) {
+    if (model_.store) lost_update_ = describe(error);
+    throw;
+  }
+  lost_update_.clear();
   updates_ = updates;
-  model_.full->end_update(updates_);
   for (auto& unit : model_.units) unit->bump_versions();
   for (auto& [shard, made] : marks_) made = mark(shards_[shard].local);
+}
+
+void ShardedParts::require_whole_update() const {
+  if (lost_update_.empty()) return;
+  throw UsageError(
+      "the last update of a sharded model failed halfway, so that a part of its values "
+      "is new and the rest old (" +
+      lost_update_ + "). Load a checkpoint by load_state() before training goes on");
 }
 
 void ShardedParts::run_or_abort(const std::function<void()>& run) const {
@@ -116,6 +133,7 @@ void ShardedParts::run_or_abort(const std::function<void()>& run) const {
 }
 
 void ShardedParts::require_equal_updates() const {
+  require_whole_update();
   detail::require_equal_updates(*model_.groups.world, updates_);
 }
 

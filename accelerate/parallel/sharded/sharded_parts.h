@@ -67,6 +67,8 @@ class ShardedParts final : public ModelParts, public SavedParts {
   void write_slices(const std::function<void()>& write, std::int64_t updates);
   void run_or_abort(const std::function<void()>& run) const;
   void require_not_summoned(const std::string& what) const;
+  // Throws UsageError after an update that failed halfway.
+  void require_whole_update() const;
 
   ShardedModel& model_;
   std::vector<NamedShard> shards_;                        // One a leaf, in the model's order.
@@ -75,6 +77,7 @@ class ShardedParts final : public ModelParts, public SavedParts {
   std::unordered_set<const void*> locals_;
   std::vector<std::pair<std::size_t, WriteMark>> marks_;
   bool claimed_ = false;
+  std::string lost_update_;   // Why the last update failed; empty if it did not.
   std::int64_t updates_ = 0;  // Of the parameters, since they were prepared or loaded.
 };
 

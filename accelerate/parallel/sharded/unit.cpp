@@ -149,8 +149,16 @@ void Unit::publish() {
   if (storage.store->take_mirrored(index)) return;
   const bool is_published = std::exchange(published_writes_, writes()) == writes();
   if (is_published && storage.holds(master)) return;
-  const at::Tensor values = master.to(slice.options());
-  storage.holds(slice) ? storage.store->write(slice, values).wait() : void(slice.copy_(values));
+  const at::Tensor fresh = values().to(slice.options());
+  storage.holds(slice) ? storage.store->write(slice, fresh).wait() : void(slice.copy_(fresh));
+}
+
+// A page that is lost is an error of this read, and zeros where the mapping is read.
+at::Tensor Unit::values() const {
+  if (!storage.holds(master)) return master;
+  at::Tensor copy = aligned_memory(master.nbytes()).view(master.scalar_type());
+  storage.store->read(master, copy.data_ptr()).wait();
+  return copy;
 }
 
 void Unit::set_values(const at::Tensor& values) {

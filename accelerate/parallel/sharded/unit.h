@@ -118,6 +118,9 @@ class Unit final : public compat::StorageOwner {
   /// Copies the master values to `slice`, where peers find them, if they have changed. Parts that
   /// were written past the version counters do not count as changed when they live in files.
   void publish();
+  /// Returns the master values in memory, {slice_numel}: `master`, or a copy that is read from its
+  /// file. Throws FileError.
+  [[nodiscard]] at::Tensor values() const;
   /// Copies `values`, {slice_numel}, to `master`.
   void set_values(const at::Tensor& values);
   /// Cuts this rank's slice out of the leaves' initial values, one parameter after the other.

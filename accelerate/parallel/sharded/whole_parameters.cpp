@@ -33,7 +33,7 @@ WholeParameters::WholeParameters(Units& units, const ShardGroups& groups, at::De
     : units_(units), groups_(groups), device_(device) {}
 
 at::Tensor WholeParameters::gather(const Unit& unit) const {
-  const at::Tensor mine = unit.master.to(device_);
+  const at::Tensor mine = unit.values().to(device_);
   const at::Tensor all = at::empty({unit.layout().numel()}, mine.options());
   groups_.shard->all_gather(all, mine).wait();
   return all;
