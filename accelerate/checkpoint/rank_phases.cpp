@@ -59,7 +59,12 @@ std::vector<PhaseReport> in_phase(Communicator& ranks,
     failure = std::current_exception();
     mine.error = "an exception that is not a std::exception was thrown";
   }
-  auto reports = gather_object(ranks, mine);
+  std::vector<PhaseReport> reports;
+  try {
+    reports = gather_object(ranks, mine);
+  } catch (const CommError&) {
+    if (!failure) throw;  // Else the failure says why the ranks are gone.
+  }
   if (failure) rethrow(failure, mine.error);
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     if (!reports[rank].error.empty())

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
+#include "accelerate/base/lost_pages.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/tensor/state_dict.h"
 
@@ -94,9 +96,22 @@ void ShardCollector::serve() {
     if (number == kEnd) return;
     for (const Part& part : parts_.at(static_cast<std::size_t>(number))) {
       if (part.rank != ranks_.rank() || part.tile.empty()) continue;
-      ranks_.send(shards_[part.index].tensor.detach().contiguous(), 0).wait();
+      ranks_.send(in_memory(shards_[part.index].tensor), 0).wait();
     }
   }
+}
+
+// Returns a copy that can be sent. Parts that live in files may have lost pages, which rank 0 would
+// take for zeros, or which the system cannot read: Gloo ends the process then.
+at::Tensor ShardCollector::in_memory(const at::Tensor& part) {
+  at::Tensor copy = part.detach().clone(at::MemoryFormat::Contiguous);
+  try {
+    check_for_lost_pages();
+  } catch (const FileError& error) {
+    ranks_.abort(describe(error));  // Rank 0 waits for this part.
+    throw;
+  }
+  return copy;
 }
 
 at::Tensor ShardCollector::collect(const std::string& name) {
@@ -110,6 +125,7 @@ at::Tensor ShardCollector::collect(const std::string& name) {
     at::Tensor part = narrowed(whole, tile);
     if (rank == ranks_.rank()) {
       part.copy_(shards_[index].tensor.detach());
+      check_for_lost_pages();
     } else if (part.is_contiguous()) {
       ranks_.receive(part, rank).wait();
     } else {

@@ -53,6 +53,7 @@ class ShardCollector {
   void add(int rank, std::size_t index, const NamedTensor& outline, TensorTile tile);
   void serve();
   void ask(std::int64_t number);
+  [[nodiscard]] at::Tensor in_memory(const at::Tensor& part);
 
   Communicator& ranks_;
   std::vector<LocalShard> shards_;

@@ -16,36 +16,12 @@ namespace {
 
 using testing::batch_of;
 using testing::expect_alike_on_disk;
+using testing::OffloadedRank;
 using testing::ShardedNet;
 using testing::ShardedNetOptions;
 using testing::whole_weights;
 using torch::optim::AdamW;
 using torch::optim::AdamWOptions;
-
-// A rank with a net, and an optimizer over all of it.
-struct Trained {
-  explicit Trained(const AcceleratorOptions& given, const ShardedNetOptions& net_options = {})
-      : options(given), accelerator(given), net(net_options) {}
-
-  [[nodiscard]] at::Tensor loss(int step) {
-    const auto x = batch_of(step, options);
-    return (model(x, false).to(at::kFloat) - x.flip(1)).square().mean();
-  }
-  void backward(int step) { accelerator.backward(loss(step)); }
-  void step(int number) {
-    backward(number);
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  [[nodiscard]] std::vector<at::Tensor> weights() { return whole_weights(model, net); }
-
-  AcceleratorOptions options;
-  Accelerator accelerator;
-  ShardedNet net;
-  AdamW adamw{net->parameters(), AdamWOptions(0.01)};
-  Prepared<ShardedNet> model = accelerator.prepare(net);
-  AcceleratedOptimizer optimizer = accelerator.prepare(adamw);
-};
 
 TEST(OffloadedPrograms, MayAddAGroupAfterPrepare) {
   expect_alike_on_disk([](const AcceleratorOptions& options) {
@@ -149,7 +125,7 @@ TEST(OffloadedPrograms, MayStepOneModelByTwoOptimizersInTurn) {
   for (const auto precision : {MixedPrecision::no, MixedPrecision::bf16}) {
     expect_alike_on_disk(
         [](const AcceleratorOptions& options) {
-          Trained rank(options);
+          OffloadedRank rank(options);
           torch::optim::SGD sgd(rank.net->parameters(),
                                 torch::optim::SGDOptions(0.05).momentum(0.9));
           auto other = rank.accelerator.prepare(sgd);
@@ -166,7 +142,7 @@ TEST(OffloadedPrograms, MayStepOneModelByTwoOptimizersInTurn) {
 
 TEST(OffloadedPrograms, MayBeginAgainWithANewOptimizer) {
   expect_alike_on_disk([](const AcceleratorOptions& options) {
-    Trained rank(options);
+    OffloadedRank rank(options);
     for (int step = 0; step < 2; ++step) rank.step(step);
     AdamW fresh(rank.net->parameters(), AdamWOptions(0.01));
     auto optimizer = rank.accelerator.prepare(fresh);
@@ -181,7 +157,7 @@ TEST(OffloadedPrograms, MayBeginAgainWithANewOptimizer) {
 
 TEST(OffloadedPrograms, MayForgetTheStateOfAnOptimizer) {
   expect_alike_on_disk([](const AcceleratorOptions& options) {
-    Trained rank(options);
+    OffloadedRank rank(options);
     for (int step = 0; step < 2; ++step) rank.step(step);
     rank.adamw.state().clear();
     for (int step = 0; step < 2; ++step) rank.step(step);
@@ -194,7 +170,7 @@ TEST(OffloadedPrograms, MayZeroGradientsOrAddToThem) {
     for (const auto precision : {MixedPrecision::no, MixedPrecision::bf16}) {
       expect_alike_on_disk(
           [zeroes](const AcceleratorOptions& options) {
-            Trained rank(options);
+            OffloadedRank rank(options);
             for (int step = 0; step < 4; ++step) {
               rank.backward(step);
               rank.optimizer.step();
@@ -211,7 +187,7 @@ TEST(OffloadedPrograms, MayAccumulateUnderNoSync) {
   for (const auto precision : {MixedPrecision::no, MixedPrecision::bf16}) {
     expect_alike_on_disk(
         [](const AcceleratorOptions& options) {
-          Trained rank(options);
+          OffloadedRank rank(options);
           for (int step = 0; step < 6; ++step) {
             if (step % 3 != 2) {
               const auto alone = rank.accelerator.no_sync(rank.model);
@@ -232,7 +208,7 @@ TEST(OffloadedPrograms, MayAccumulateUnderNoSync) {
 TEST(OffloadedPrograms, MayOverflowAndSkipAStep) {
   expect_alike_on_disk(
       [](const AcceleratorOptions& options) {
-        Trained rank(options);
+        OffloadedRank rank(options);
         std::vector<at::Tensor> skipped;
         for (int step = 0; step < 4; ++step) {
           rank.accelerator.backward(rank.loss(step) * (step == 1 ? INFINITY : 1.0));
@@ -252,7 +228,7 @@ TEST(OffloadedPrograms, MayEvaluateBetweenStepsAndInTheMiddleOfOne) {
   for (const int ranks : {1, 2}) {
     expect_alike_on_disk(
         [](const AcceleratorOptions& options) {
-          Trained rank(options, {.has_branch = true});
+          OffloadedRank rank(options, {.has_branch = true});
           std::vector<at::Tensor> losses;
           const auto evaluate = [&](int step) {
             const torch::NoGradGuard no_grad;
@@ -280,7 +256,7 @@ TEST(OffloadedPrograms, MayGoOnAfterAnExceptionInForward) {
   for (const int ranks : {1, 2}) {
     expect_alike_on_disk(
         [](const AcceleratorOptions& options) {
-          Trained rank(options);
+          OffloadedRank rank(options);
           for (int step = 0; step < 4; ++step) {
             EXPECT_THROW((void)rank.model(torch::ones({2, 3}), false), c10::Error);
             rank.step(step);
@@ -295,7 +271,7 @@ TEST(OffloadedPrograms, MayChangeWholeParameters) {
   for (const auto precision : {MixedPrecision::no, MixedPrecision::bf16}) {
     expect_alike_on_disk(
         [](const AcceleratorOptions& options) {
-          Trained rank(options, {.tied = true, .frozen = true});
+          OffloadedRank rank(options, {.tied = true, .frozen = true});
           for (int step = 0; step < 4; ++step) {
             rank.step(step);
             const torch::NoGradGuard no_grad;
