@@ -11,6 +11,7 @@
 #include "accelerate/base/file_error.h"
 #include "accelerate/base/lost_pages.h"
 #include "accelerate/comm/objects.h"
+#include "accelerate/parallel/offload/offload_store.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -104,6 +105,7 @@ void ShardCollector::serve() {
 // Returns a copy that can be sent. Parts that live in files may have lost pages, which rank 0 would
 // take for zeros, or which the system cannot read: Gloo ends the process then.
 at::Tensor ShardCollector::in_memory(const at::Tensor& part) {
+  if (!detail::OffloadStore::holding(part)) return part.detach().contiguous();
   at::Tensor copy = part.detach().clone(at::MemoryFormat::Contiguous);
   try {
     check_for_lost_pages();

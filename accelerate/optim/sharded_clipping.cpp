@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "accelerate/base/file_error.h"
+
 namespace accelerate::detail {
 namespace {
 
@@ -89,10 +91,18 @@ at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, Comm
   check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
   const at::NoGradGuard no_grad;
   NormSum sum(norm_type);
-  for (const auto& part : parts) sum.add(term_of(part, sum, norm_type, world));
-  const at::Tensor total = at::scalar_tensor(sum.norm(), norm_type_of(parts));
-  for (const auto& part : parts) clip_grads_with_norm_(part.holders, max_norm, total);
-  return total;
+  try {
+    for (const auto& part : parts) sum.add(term_of(part, sum, norm_type, world));
+    const at::Tensor total = at::scalar_tensor(sum.norm(), norm_type_of(parts));
+    for (const auto& part : parts) clip_grads_with_norm_(part.holders, max_norm, total);
+    return total;
+  } catch (const FileError& error) {  // Gradients live on disk, and the other ranks would wait.
+    for (const auto& part : parts) {
+      if (part.ranks != nullptr) part.ranks->abort(describe(error));
+    }
+    world.abort(describe(error));
+    throw;
+  }
 }
 
 }  // namespace accelerate::detail

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 #include "accelerate/base/error.h"
@@ -79,7 +78,6 @@ class BadJson : public ::testing::TestWithParam<BadInput> {};
 
 template <typename Read>
 void expect_refusal(const BadInput& input, Read read) {
-  const auto start = std::chrono::steady_clock::now();
   try {
     (void)read(input.text, "my file", DocumentLimits{});
     FAIL() << "accepted";
@@ -88,7 +86,6 @@ void expect_refusal(const BadInput& input, Read read) {
     EXPECT_EQ(std::string(error.what()).find("my file"), 0u) << error.what();
     EXPECT_LT(std::string(error.what()).size(), 400u);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 TEST_P(BadYaml, IsRefusedWithItsLine) {
@@ -188,12 +185,11 @@ TEST(YamlReader, AcceptsDepthSixteenAndAMebibyte) {
   EXPECT_EQ(read_yaml("a: " + value, "f").find("a")->text, value);
 }
 
-TEST(YamlReader, ReadsAHundredThousandKeysQuickly) {
+// Quadratic work would run into the test's timeout.
+TEST(YamlReader, ReadsAHundredThousandKeys) {
   std::string text;
   for (int i = 0; i < 100'000; ++i) text.append("k").append(std::to_string(i)).append(":\n");
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(read_yaml(text, "f").entries.size(), 100'000u);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 // Every outcome is a tree or a ConfigError; sanitizers watch the rest.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/parallel/offload/slice_stream.h"
 
@@ -110,9 +111,14 @@ void GradScaler::unscale_(const void* optimizer, const std::vector<at::Tensor>& 
   for (auto& [kind, members] : by_kind(gradients)) {
     at::Tensor found = at::zeros({1}, at::TensorOptions(at::kFloat).device(members[0].device()));
     const at::Tensor own = inverse.to(found.device());
-    detail::update_in_memory(members, [&](const auto& here) {
-      at::_amp_foreach_non_finite_check_and_unscale_(here, found, own);
-    });
+    try {
+      detail::update_in_memory(members, [&](const auto& here) {
+        at::_amp_foreach_non_finite_check_and_unscale_(here, found, own);
+      });
+    } catch (const FileError& error) {  // Gradients live on disk, and the other ranks would wait.
+      if (agreement_) communicator_->abort(describe(error));
+      throw;
+    }
     mine.found_inf = found.item<float>() != 0 || mine.found_inf;
     mine.had_gradients = true;
   }

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -17,16 +16,14 @@ namespace {
 using testing::ScopedEnv;
 using testing::TemporaryFolder;
 
-// The description of the error that loading `file` ends in, within a second.
+// The description of the error that loading `file` ends in.
 std::string load_failure(const std::filesystem::path& file) {
-  const auto start = std::chrono::steady_clock::now();
   std::string message;
   try {
     (void)load_cluster_config(file);
   } catch (const ConfigError& error) {
     message = describe(error);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
   EXPECT_NE(message.find(file.filename().string()), std::string::npos) << message;
   return message;
 }

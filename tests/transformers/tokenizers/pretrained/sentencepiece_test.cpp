@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <chrono>
 #include <limits>
 #include <string>
 #include <vector>
@@ -174,12 +173,11 @@ TEST(SentencePieceFolder, CutShortAnywhereOpensOrIsRefusedForEveryClass) {
   }
 }
 
-TEST(SentencePieceFolder, OfALongPieceIsOpenedInNoTime) {
+// Quadratic work would run into the test's timeout.
+TEST(SentencePieceFolder, OfALongPieceIsOpened) {
   std::string model = small_model(2);
   for (int i = 0; i < 3; ++i) model += piece(std::string(300'000, static_cast<char>('a' + i)), -20);
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(folder_of(model).open().size(), 13U);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(SentencePieceFolder, OfAClassThatMakesOtherIdsIsRefusedByItsName) {
@@ -220,12 +218,11 @@ TEST(Unigram, WithUnmatchedIdsThatNoTokenHasIsRefusedByPlace) {
   }
 }
 
-TEST(SentencePieceFolder, OfManyTokensOfUsersIsOpenedInNoTime) {
+// Quadratic work would run into the test's timeout.
+TEST(SentencePieceFolder, OfManyTokensOfUsersIsOpened) {
   std::string model = small_model(2);
   for (int i = 0; i < 20'000; ++i) model += piece("<user" + std::to_string(i) + ">", 0, 4);
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(folder_of(model).open().encode("<user19999>").back(), 20'009);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 }  // namespace

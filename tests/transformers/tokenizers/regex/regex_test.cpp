@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,25 +73,22 @@ TEST(Patterns, OfTooManyKindsOfCharactersAreRefusedAtOnce) {
   EXPECT_NE(refusal_of(many).find("1,000 different sets"), std::string::npos);
 }
 
-TEST(Patterns, OfManyRangesInAnyOrderAreReadInNoTime) {
+// Quadratic work would run into the test's timeout.
+TEST(Patterns, OfManyRangesInAnyOrderAreRead) {
   std::string members;
   for (int i = 20'000; i > 0; --i)
     members += std::string{static_cast<char>(0xF0), static_cast<char>(0xA0 + i / 4096),
                            static_cast<char>(0x80 + i / 64 % 64), static_cast<char>(0x80 + i % 64)};
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(matches("[" + members + "]+", "a\U00020001b").size(), 1U);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-TEST(ExplodingPatterns, AreDataErrorsWithinASecond) {
+TEST(ExplodingPatterns, AreDataErrors) {
   const Regex regex = Regex::compile("(a+)+b");
   const std::string text = std::string(40, 'a') + "c" + std::string(40, 'a') + "!b";
-  const auto begin = std::chrono::steady_clock::now();
   const auto message = message_of<DataError>([&] {
     Matches found;
     regex.find_all(text, found);
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
   EXPECT_NE(message.find("'(a+)+b' takes too long on a text of 83 bytes"), std::string::npos)
       << message;
 }
