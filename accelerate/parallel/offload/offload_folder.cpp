@@ -4,11 +4,13 @@
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <regex>
+#include <system_error>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
@@ -58,7 +60,9 @@ bool is_name_of_folder(const std::string& name) {
 
 // Whether a process made this folder and locked it, maybe long ago.
 bool is_ours(FileSystem& files, const std::filesystem::path& folder) {
-  return is_name_of_folder(folder.filename().string()) && !std::filesystem::is_symlink(folder) &&
+  std::error_code ignored;
+  return is_name_of_folder(folder.filename().string()) &&
+         !std::filesystem::is_symlink(folder, ignored) &&
          files.status(folder / kLockFile).kind == FileKind::file;
 }
 
@@ -101,7 +105,8 @@ std::string weakness_of_file_system(long type) {
 
 OffloadFolder::OffloadFolder(const std::filesystem::path& root, const std::string& job, int rank)
     // The program may go to another working directory.
-    : path_(std::filesystem::absolute(root) / (kPrefix + job + "-rank" + std::to_string(rank))) {
+    : path_(std::filesystem::absolute(root) / (kPrefix + job + "-rank" + std::to_string(rank))),
+      process_(::getpid()) {
   FileSystem& files = real_file_system();
   files.create_directories(root);
   warn_of_file_system(root);
@@ -113,6 +118,7 @@ OffloadFolder::OffloadFolder(const std::filesystem::path& root, const std::strin
 
 // Without the lock of `root`: whoever finds the folder unlocked removes it too.
 OffloadFolder::~OffloadFolder() {
+  if (process_ != ::getpid()) return;  // A forked child leaves it to the process that made it.
   try {
     remove_folder(real_file_system(), path_);
   } catch (const std::exception& error) {

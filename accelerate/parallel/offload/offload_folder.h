@@ -29,6 +29,7 @@ class OffloadFolder {
 
  private:
   std::filesystem::path path_;
+  int process_;  // That made it.
   std::unique_ptr<FolderLock> lock_;
 };
 

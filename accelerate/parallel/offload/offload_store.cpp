@@ -33,8 +33,8 @@ std::string name_of(OffloadStore::Kind kind, int number) {
 std::string free_space(const std::filesystem::path& folder) {
   struct statvfs status{};
   if (::statvfs(folder.c_str(), &status) != 0) return "less is free";
-  return "free are " +
-         format_bytes(static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize));
+  return format_bytes(static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize)) +
+         " are free";
 }
 
 std::unique_ptr<OffloadColumn> make_column(const std::filesystem::path& path, at::ScalarType type,

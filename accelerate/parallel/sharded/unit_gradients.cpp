@@ -272,7 +272,9 @@ void UnitGradients::move_to(const at::Tensor& slice) {
     const at::Tensor came = received_.narrow(0, piece.in_slice, piece.numel);
     at::Tensor there = slice.narrow(0, piece.in_slice, piece.numel);
     if (const at::Tensor& sum = parameter.local.grad(); sum.defined()) {
-      if (slice.is_same(slice_)) there = sum;  // The program may have put another tensor there.
+      // The program may have put another tensor there.
+      const auto own = slice_.narrow(0, piece.in_slice, piece.numel);
+      if (slice.is_same(slice_) || sum.const_data_ptr() != own.const_data_ptr()) there = sum;
       there.add_(came.to(there.options()));
     } else {
       there.copy_(came);

@@ -179,6 +179,13 @@ int exit_code_of(const std::function<void()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+TEST(OffloadFolders, StayWhenAForkedChildEndsItsCopy) {
+  const testing::TemporaryFolder root;
+  auto folder = std::make_unique<OffloadFolder>(root.path(), "1-2", 0);
+  EXPECT_EQ(exit_code_of([&] { folder = nullptr; }), 0);
+  EXPECT_TRUE(fs::exists(folder->path() / ".lock"));
+}
+
 TEST(OffloadFolders, OfTwoUsersMayLieBelowOneRoot) {
   const testing::TemporaryFolder root;
   fs::permissions(root.path(), fs::perms::all | fs::perms::sticky_bit);
