@@ -116,10 +116,13 @@ OffloadFolder::OffloadFolder(const std::filesystem::path& root, const std::strin
   lock_ = files.lock(path_);
 }
 
-// Without the lock of `root`: whoever finds the folder unlocked removes it too.
+// Under the lock of `root`: else another process could make a new lock file in a folder of which
+// only the end is left to remove.
 OffloadFolder::~OffloadFolder() {
   if (process_ != ::getpid()) return;  // A forked child leaves it to the process that made it.
   try {
+    if (real_file_system().status(path_).kind == FileKind::none) return;
+    const RootLock alone(path_.parent_path());
     remove_folder(real_file_system(), path_);
   } catch (const std::exception& error) {
     get_logger("accelerate.offload").warning("'" + path_.string() + "' stays: " + error.what());

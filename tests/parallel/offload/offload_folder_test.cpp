@@ -219,6 +219,7 @@ TEST(OffloadFolders, CannotBeMadeWithoutTheRight) {
 // A folder between its making and its lock looks like one that a killed process left.
 TEST(OffloadFolders, MayComeAndGoInManyThreads) {
   const testing::TemporaryFolder root;
+  const testing::LogCapture log;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 6; ++rank) {
     threads.emplace_back([&, rank] {
@@ -234,6 +235,7 @@ TEST(OffloadFolders, MayComeAndGoInManyThreads) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_TRUE(folders_below(root.path()).empty());
+  for (const auto& line : log.lines()) EXPECT_EQ(line.find("stays"), std::string::npos) << line;
 }
 
 TEST(OffloadFolders, InMemoryOrOnAnotherMachineAreWarnedOf) {
