@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
 #include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
@@ -126,10 +127,15 @@ void FullyShardedDataParallel::take_over(const ModuleView& view,
   const detail::FormerMemory former(model_.units);
   detail::require_values(world, model_.units, unsharded, values);
   model_.full->adopt(model_.units);
-  for (auto& unit : model_.units) {
-    detail::fill_slice(world, *unit, values);
-    unit->adopt_leaves();
-    if (model_.store) return_freed_memory();  // Of this unit: all of them would be too many.
+  try {
+    for (auto& unit : model_.units) {
+      detail::fill_slice(world, *unit, values);
+      unit->adopt_leaves();
+      if (model_.store) return_freed_memory();  // Of this unit: all of them would be too many.
+    }
+  } catch (const FileError& error) {  // Of a disk; the other ranks would wait.
+    model_.abort(describe(error));
+    throw;
   }
   model_.full->end_update(0);
   parts_.emplace(model_, view);
