@@ -1,22 +1,30 @@
-"""Training with weights, gradients and optimizer state on disk, of a model whose states are four times a limit of memory:
-96 blocks of width 512 (two products of matrices, 2.1 million weights each), 64 rows, AdamW, one thread a rank.
+"""Training with weights, gradients and optimizer state on disk. The model's states are four times a limit of memory: 96 blocks of
+width 512 (two products of matrices, 2.1 million weights each), 64 rows, AdamW, one thread a rank.
 
 - **Limit**: the program runs in a control group of 768 MiB without swap. Its peak reaches the limit, since the group also
-  counts cached pages of files, which the kernel takes back. **Held** is what it cannot take back: private and shared memory.
-- **Slow disk**: a control group with at most 500 MB/s read and 500 MB/s written. The bound of a step is what it read, or
-  what it wrote if that is more, by that speed: neither computing nor the other direction costs anything then.
-- **Bytes** per parameter and step, read and written together, all ranks, from the second step on. In fp32 a weight is read
-  in forward (4), backward (4) and the step (4), and written (4); its gradient is written (4) and read (4), its two
-  moments are read (8) and written (8): 40. A weight that stays in memory saves 16. In bf16 the slice is read twice (4) and written (2),
-  the fp32 master read and written (8), the rest as before: 38; a slice that stays in memory saves 6. The last two blocks
-  of a forward are still there when backward begins, which saves a little. The bound is that formula.
-- **To the bit**: losses and a hash of all weights after the last step, beside the same program that keeps everything in memory.
-- **Theirs** is DeepSpeed 0.19.8, ZeRO 3 on one rank, fp32: `DeepSpeedCPUAdam` with states in memory, and its NVMe
-  offload of parameters and optimizer with buffers as small as it takes, behind the same slow disk, without a limit of
-  memory. Its optional environment: `python3 -m venv .cache/deepspeed`, then with its pip `install torch==2.13.0 ninja
-  setuptools wheel py-cpuinfo numpy` and `DS_ACCELERATOR=cpu … install --no-build-isolation deepspeed==0.19.8`; a
-  compiler and libaio-dev. Its first run compiles operators for some minutes.
-- **First steps** do not count: what is read of new files costs the disk nothing. Programs run one after the other.
+  counts cached pages of files, which the kernel takes back. **Held** is what no file can take back: private and shared
+  memory, looked at every 50 ms.
+- **Slow disk**: a control group that reads at most 500 MB/s and writes at most 500 MB/s. The bound of a step is what it
+  read by that speed, or what it wrote if that is more. Computing and the other direction then cost nothing. The kernel
+  measures a little short, so that a step can be below the bound.
+- **Bytes** are read and written ones together, per parameter and step, of all ranks. In fp32 a weight is read in
+  forward (4), in backward (4) and in the step (4), and written (4). Its gradient is written (4) and read (4), its two
+  moments are read (8) and written (8): 40 bytes. A weight that stays in memory saves 16.
+- **Bytes in bf16**: the slice is read twice (4) and written (2), its fp32 master read and written (8), the rest as
+  before: 38. A slice that stays in memory saves 6. These formulas are the bounds. The last two blocks of a forward
+  are still there when backward begins, which saves a little more.
+- **To the bit**: losses and a hash of all weights after the last step, beside the same program that keeps everything in
+  memory.
+- **Theirs** is DeepSpeed 0.19.8, ZeRO 3 on one rank, fp32. In memory: `DeepSpeedCPUAdam`. On disk: its NVMe offload of
+  parameters and optimizer, with buffers as small as it takes, behind the same slow disk, without a limit of memory.
+- **First steps** do not count: the disk need not read what nobody has written. Programs run one after the other.
+
+DeepSpeed is optional, and has an environment of its own. It needs a C++ compiler and libaio-dev. Its first run compiles
+operators for some minutes.
+
+    python3 -m venv .cache/deepspeed
+    .cache/deepspeed/bin/pip install torch==2.13.0 ninja setuptools wheel py-cpuinfo numpy
+    DS_ACCELERATOR=cpu .cache/deepspeed/bin/pip install --no-build-isolation deepspeed==0.19.8
 """
 import shutil
 
