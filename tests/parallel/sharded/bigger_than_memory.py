@@ -26,13 +26,18 @@ THIRD_MIB = WEIGHTS * 4 // 3 // 2**20 + 1
 
 def train(place, memory, kept_mib=0, launch=()):
     """What a training in the control group `memory` reports."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:  # /tmp may be memory.
         words = [*launch, BUILD / "tests" / "offload_probe", place or folder, BLOCKS, WIDTH, ROWS, STEPS, kept_mib]
         ended = subprocess.run([str(word) for word in confined.command(words, memory)], capture_output=True, text=True, timeout=600,
                                check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
     if ended.returncode != 0:
         raise AssertionError(f"{words} ended with {ended.returncode}, {memory.kills()} killed for memory: {ended.stderr}")
     return json.loads(next(line for line in ended.stdout.splitlines() if line.startswith("{")))
+
+
+def results_of(report):
+    """The hash of the weights and the losses, of each rank."""
+    return [(rank["hash"], [step["loss"] for step in rank["steps"]]) for rank in report["by_rank"]]
 
 
 class BiggerThanMemory(unittest.TestCase):
@@ -42,10 +47,8 @@ class BiggerThanMemory(unittest.TestCase):
             found = train(None, limited, kept_mib, launch)
             self.assertEqual(limited.kills(), 0)
         self.assertEqual(found["parameters"], WEIGHTS)
-        for key in ("hash", "losses"):
-            self.assertEqual(*([rank["hash"] if key == "hash" else [step["loss"] for step in rank["steps"]]
-                                for rank in one["by_rank"]] for one in (found, expected)), key)
-        losses = [step["loss"] for step in found["by_rank"][0]["steps"]]
+        self.assertEqual(results_of(found), results_of(expected))
+        _, losses = results_of(found)[0]
         self.assertLess(losses[-1], losses[0])
         for read, written in (("read", "written"), ("kernel_read", "kernel_written")):  # Of the last step.
             moved = sum(rank["steps"][-1][read] + rank["steps"][-1][written] for rank in found["by_rank"])
