@@ -19,6 +19,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/optim/algorithms/step_support.h"
 #include "accelerate/optim/fused_step.h"
@@ -111,7 +112,7 @@ struct AcceleratedOptimizer::Core {
   [[nodiscard]] bool calls_closure_once() const {
     const auto& type = typeid(*optimizer);
     return fused || type == typeid(torch::optim::RMSprop) || type == typeid(Adafactor) ||
-           type == typeid(Lion) || type == typeid(ScheduleFreeAdamW);
+           type == typeid(Lion) || type == typeid(Muon) || type == typeid(ScheduleFreeAdamW);
   }
 
   at::Tensor step_on_gradients() const {
@@ -240,7 +241,7 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
 
 void AcceleratedOptimizer::shard(const std::shared_ptr<ModelParts>& model) {
   remember(core_->shown, model);
-  if (!detail::hold_shards(optimizer(), *model)) return;
+  if (!detail::hold_shards(optimizer(), model)) return;
   if (core_->fused) core_->fused->drop_places();
   std::string refusal;
   try {
@@ -255,9 +256,8 @@ void AcceleratedOptimizer::shard(const std::shared_ptr<ModelParts>& model) {
 
 void AcceleratedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
   torch::optim::OptimizerParamGroup held = group;
-  for_each_live(core_->shown, [&](const auto& model) {
-    detail::hold_shards(held.params(), optimizer(), *model);
-  });
+  for_each_live(core_->shown,
+                [&](const auto& model) { detail::hold_shards(held.params(), optimizer(), model); });
   optimizer().add_param_group(held);
   if (held.has_options() && !are_merged(held.options()))
     detail::keep_options(held, param_groups().back());

@@ -57,6 +57,8 @@ std::vector<const char*> needed_moments(const typename Kind::Options& options) {
     return keys;
   } else if constexpr (std::is_same_v<Kind, Lion>) {
     return {"state1"};
+  } else if constexpr (std::is_same_v<Kind, Muon>) {
+    return {"momentum_buffer"};
   } else if constexpr (std::is_same_v<Kind, ScheduleFreeAdamW>) {
     return {"z", "exp_avg_sq"};
   } else {

@@ -14,6 +14,7 @@
 
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 
 namespace accelerate::detail {
@@ -144,19 +145,21 @@ struct AlgorithmKind : OptimizerKind<O, S, P> {
 
 struct Adafactor : AlgorithmKind<accelerate::Adafactor, AdafactorParamState, AdafactorOptions> {};
 struct Lion : AlgorithmKind<accelerate::Lion, LionParamState, LionOptions> {};
+struct Muon : AlgorithmKind<accelerate::Muon, MuonParamState, MuonOptions> {};
 struct ScheduleFreeAdamW : AlgorithmKind<accelerate::ScheduleFreeAdamW, ScheduleFreeAdamWParamState,
                                          ScheduleFreeAdamWOptions> {};
 
 /// The names of the optimizers that any_optimizer_kind knows, for messages.
 inline constexpr const char* kKnownOptimizers =
-    "SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor, Lion, ScheduleFreeAdamW";
+    "SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor, Lion, Muon, ScheduleFreeAdamW";
 
 /// Calls `visit(Kind{})` for each known optimizer until one call returns true. Returns whether one
 /// did.
 template <typename Visit>
 bool any_optimizer_kind(const Visit& visit) {
   return visit(Adam{}) || visit(AdamW{}) || visit(SGD{}) || visit(Adagrad{}) || visit(RMSprop{}) ||
-         visit(LBFGS{}) || visit(Adafactor{}) || visit(Lion{}) || visit(ScheduleFreeAdamW{});
+         visit(LBFGS{}) || visit(Adafactor{}) || visit(Lion{}) || visit(Muon{}) ||
+         visit(ScheduleFreeAdamW{});
 }
 
 }  // namespace accelerate::detail

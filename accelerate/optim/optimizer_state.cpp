@@ -80,6 +80,9 @@ struct SaveFields {
   static StateDict saved(const std::tuple<double, double>& value) {
     return StateDict::List{std::get<0>(value), std::get<1>(value)};
   }
+  static StateDict saved(const std::tuple<double, double, double>& value) {
+    return StateDict::List{std::get<0>(value), std::get<1>(value), std::get<2>(value)};
+  }
   template <typename T>
   static StateDict saved(const std::optional<T>& value) {
     return value ? saved(*value) : StateDict();
@@ -119,10 +122,18 @@ struct LoadFields {
                            : from.to<at::Tensor>().to(device, /*non_blocking=*/false, copies);
   }
   void load(const StateDict& from, std::tuple<double, double>& value) const {
-    const auto& pair = from.list();
-    if (pair.size() != 2)
-      throw CheckpointError("there are " + std::to_string(pair.size()) + " numbers, not 2");
+    const auto& pair = numbers(from, 2);
     value = {pair[0].to<double>(), pair[1].to<double>()};
+  }
+  void load(const StateDict& from, std::tuple<double, double, double>& value) const {
+    const auto& triple = numbers(from, 3);
+    value = {triple[0].to<double>(), triple[1].to<double>(), triple[2].to<double>()};
+  }
+  static const StateDict::List& numbers(const StateDict& from, std::size_t count) {
+    const auto& list = from.list();
+    if (list.size() == count) return list;
+    throw CheckpointError("there are " + std::to_string(list.size()) + " numbers, not " +
+                          std::to_string(count));
   }
   template <typename T>
   void load(const StateDict& from, std::optional<T>& value) const {

@@ -16,6 +16,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/optim/optimizer_fields.h"
+#include "accelerate/optim/whole_matrix_optimizer.h"
 #include "accelerate/parallel/model_parts.h"
 
 namespace accelerate::detail {
@@ -31,7 +32,8 @@ GroupRegistry& group_registry() {
   return instance;
 }
 
-bool is_elementwise(const torch::optim::Optimizer& optimizer) {
+bool may_hold_parts(const torch::optim::Optimizer& optimizer) {
+  if (dynamic_cast<const WholeMatrixOptimizer*>(&optimizer) != nullptr) return true;
   const std::type_index type = typeid(optimizer);
   for (const std::type_info* known :
        {&typeid(torch::optim::SGD), &typeid(torch::optim::Adam), &typeid(torch::optim::AdamW),
@@ -43,21 +45,22 @@ bool is_elementwise(const torch::optim::Optimizer& optimizer) {
   return group_registry().elementwise.contains(type);
 }
 
-void require_elementwise(const torch::optim::Optimizer& optimizer) {
-  if (is_elementwise(optimizer)) return;
+void require_may_hold_parts(const torch::optim::Optimizer& optimizer) {
+  if (may_hold_parts(optimizer)) return;
   const std::string what =
       c10::demangle(typeid(optimizer).name()) +
       " was prepared with a sharded model, of whose parameters every rank has a part. SGD, Adam, "
       "AdamW, Adagrad, RMSprop, Lion and ScheduleFreeAdamW update each element by itself and may "
-      "be; ";
+      "be, and Muon brings matrices together; ";
   if (dynamic_cast<const accelerate::Adafactor*>(&optimizer) != nullptr)
     throw ConfigError(what +
                       "Adafactor, which averages over rows and columns of whole matrices, "
                       "may not. Choose one of them, or train without sharding");
   throw UsageError(what +
-                   "LBFGS and optimizers that look at whole matrices may not. If yours updates "
+                   "LBFGS and others that look at more than one element may not. If yours updates "
                    "elements one by one, say so by "
-                   "register_elementwise_optimizer<YourOptimizer>()");
+                   "register_elementwise_optimizer<YourOptimizer>(); if it needs whole matrices, "
+                   "derive it from WholeMatrixOptimizer");
 }
 
 bool is_cuttable(const torch::optim::OptimizerParamState& state) {
@@ -79,7 +82,7 @@ void require_cuttable(const torch::optim::OptimizerParamState& state,
 
 // Checks, before anything is changed, that the optimizer may hold parts and its state can be cut.
 void require_shardable(torch::optim::Optimizer& optimizer, const ModelParts& model) {
-  require_elementwise(optimizer);
+  require_may_hold_parts(optimizer);
   accelerate::detail::require_may_hold(
       optimizer, [&](const at::Tensor& leaf) { return model.shard_of(leaf) != nullptr; });
 }
@@ -138,8 +141,10 @@ void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
 // gradients of all, and the others are removed. The list names no tensor twice; see listed_once.h.
 class PartsForLeaves {
  public:
-  PartsForLeaves(torch::optim::Optimizer& optimizer, const ModelParts& model)
-      : optimizer_(optimizer), model_(model) {}
+  PartsForLeaves(torch::optim::Optimizer& optimizer, const std::shared_ptr<ModelParts>& model)
+      : optimizer_(optimizer),
+        matrices_(dynamic_cast<WholeMatrixOptimizer*>(&optimizer)),
+        model_(model) {}
 
   void put_into(std::vector<at::Tensor>& parameters) {
     std::erase_if(parameters, [this](at::Tensor& parameter) { return !keep(parameter); });
@@ -149,9 +154,9 @@ class PartsForLeaves {
 
  private:
   bool keep(at::Tensor& parameter) {
-    if (model_.ranks_of(parameter) == nullptr) return true;
-    const NamedShard* const shard = model_.shard_of(parameter);
-    if (!std::exchange(found_any_, true)) require_shardable(optimizer_, model_);
+    if (model_->ranks_of(parameter) == nullptr) return true;
+    const NamedShard* const shard = model_->shard_of(parameter);
+    if (!std::exchange(found_any_, true)) require_shardable(optimizer_, *model_);
     if (shard == nullptr) {
       placed_.emplace(parameter.unsafeGetTensorImpl(), parameter.unsafeGetTensorImpl());
       return true;
@@ -163,12 +168,14 @@ class PartsForLeaves {
       return false;
     }
     move_state(optimizer_, parameter, *shard);
+    if (matrices_ != nullptr) matrices_->hold_part(*shard, model_);
     parameter = shard->local;
     return true;
   }
 
   torch::optim::Optimizer& optimizer_;
-  const ModelParts& model_;
+  WholeMatrixOptimizer* matrices_;  // Null for other optimizers.
+  const std::shared_ptr<ModelParts>& model_;
   // From a part to the leaf that it replaces.
   std::unordered_map<const void*, const void*> placed_;
   bool found_any_ = false;
@@ -183,27 +190,27 @@ void register_elementwise(std::type_index type) {
 
 void require_may_hold(torch::optim::Optimizer& optimizer,
                       const std::function<bool(const at::Tensor&)>& is_divided) {
-  const bool may = is_elementwise(optimizer);
+  const bool may = may_hold_parts(optimizer);
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& leaf : group.params()) {
       const auto found = optimizer.state().find(leaf.unsafeGetTensorImpl());
       const bool has_state = found != optimizer.state().end() && found->second;
       if (may && (!has_state || is_cuttable(*found->second))) continue;
       if (!is_divided(leaf)) continue;
-      require_elementwise(optimizer);
+      require_may_hold_parts(optimizer);
       require_cuttable(*found->second, optimizer);
     }
   }
 }
 
-bool hold_shards(torch::optim::Optimizer& optimizer, const ModelParts& model) {
+bool hold_shards(torch::optim::Optimizer& optimizer, const std::shared_ptr<ModelParts>& model) {
   PartsForLeaves parts(optimizer, model);
   for (auto& group : optimizer.param_groups()) parts.put_into(group.params());
   return parts.found_any();
 }
 
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
-                 const ModelParts& model) {
+                 const std::shared_ptr<ModelParts>& model) {
   PartsForLeaves(optimizer, model).put_into(parameters);
 }
 

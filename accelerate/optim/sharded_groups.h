@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <typeindex>
 #include <typeinfo>
@@ -21,12 +22,13 @@ namespace detail {
 
 /// Replaces the parameters of `model` in the groups of `optimizer` by this rank's parts, and cuts
 /// the optimizer's state of them. Options and order are kept. Returns whether the optimizer holds
-/// any part. Local. Throws UsageError for an optimizer that needs whole parameters, and for state
-/// of an unknown class. Throws ConfigError for Adafactor, which needs whole matrices.
-bool hold_shards(torch::optim::Optimizer& optimizer, const ModelParts& model);
+/// any part. Tells a WholeMatrixOptimizer of each part. Local. Throws UsageError for an optimizer
+/// that needs whole parameters, and for state of an unknown class. Throws ConfigError for
+/// Adafactor, which needs whole matrices.
+bool hold_shards(torch::optim::Optimizer& optimizer, const std::shared_ptr<ModelParts>& model);
 /// As above, in `parameters`, which will become a group of `optimizer`.
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
-                 const ModelParts& model);
+                 const std::shared_ptr<ModelParts>& model);
 
 /// Throws as hold_shards(), for an optimizer that holds a parameter for which `is_divided`. Changes
 /// nothing.

@@ -1,6 +1,6 @@
-// Adafactor, Lion and ScheduleFreeAdamW as citizens of the library: their state is saved, loaded
+// Adafactor, Lion, ScheduleFreeAdamW and Muon as citizens of the library: their state is saved, loaded
 // and mapped, schedules set their rates, wrong options and gradients are refused. Their values
-// are compared in algorithms_golden_test.cpp.
+// are compared in algorithms_golden_test.cpp and muon_test.cpp.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -13,6 +13,7 @@
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/optim/get_scheduler.h"
 #include "accelerate/optim/optimizer_state.h"
@@ -27,12 +28,14 @@ using testing::message_of;
 struct AlgorithmCase {
   const char* name;
   std::function<std::unique_ptr<torch::optim::Optimizer>(const Leaves&)> make;
+  bool takes_matrices_only = false;
 };
 
 template <typename Optimizer, typename Options>
 AlgorithmCase algorithm(const char* name, const Options& options) {
   return {name,
-          [options](const Leaves& leaves) { return std::make_unique<Optimizer>(leaves, options); }};
+          [options](const Leaves& leaves) { return std::make_unique<Optimizer>(leaves, options); },
+          std::is_same_v<Optimizer, Muon>};
 }
 
 AdafactorOptions fixed_rate(double rate) {
@@ -46,13 +49,16 @@ std::vector<AlgorithmCase> algorithms() {
           algorithm<Lion>("Lion", LionOptions(0.01).weight_decay(0.1)),
           algorithm<ScheduleFreeAdamW>(
               "ScheduleFreeAdamW",
-              ScheduleFreeAdamWOptions(0.02).warmup_steps(3).r(0.5).weight_decay(0.1))};
+              ScheduleFreeAdamWOptions(0.02).warmup_steps(3).r(0.5).weight_decay(0.1)),
+          algorithm<Muon>("Muon", MuonOptions(0.02).adjust_lr_fn("match_rms_adamw"))};
 }
 
 // Leaves of several shapes, and an optimizer over them that is in train mode.
 struct AlgorithmTraining {
   explicit AlgorithmTraining(const AlgorithmCase& which) {
-    for (const auto& shape : std::vector<std::vector<std::int64_t>>{{}, {3}, {4, 5}, {2, 3, 4}}) {
+    using Shapes = std::vector<std::vector<std::int64_t>>;
+    const Shapes matrices = {{1, 1}, {3, 1}, {4, 5}, {6, 4}}, others = {{}, {3}, {4, 5}, {2, 3, 4}};
+    for (const auto& shape : which.takes_matrices_only ? matrices : others) {
       const auto values = torch::sin(torch::arange(c10::multiply_integers(shape)) + 1.0);
       leaves.push_back(values.to(at::kFloat).view(shape).set_requires_grad(true));
     }
@@ -137,7 +143,8 @@ TEST(Algorithms, ShowTheirStateUnderPythonsKeys) {
   const std::map<std::string, std::set<std::string>> expected = {
       {"Adafactor", {"step", "exp_avg", "exp_avg_sq_row", "exp_avg_sq_col", "exp_avg_sq", "RMS"}},
       {"Lion", {"step", "state1"}},
-      {"ScheduleFreeAdamW", {"z", "exp_avg_sq"}}};
+      {"ScheduleFreeAdamW", {"z", "exp_avg_sq"}},
+      {"Muon", {"momentum_buffer"}}};
   for (const auto& which : algorithms()) {
     const AlgorithmTraining training(which);
     training.step(0);
@@ -157,7 +164,7 @@ TEST(Algorithms, ShowTheirStateUnderPythonsKeys) {
 
 TEST(Algorithms, TheirTensorsAreMapped) {
   // Four parameters; of Adafactor's two are factored, each has an RMS, and the first an average.
-  const std::vector<int> tensors = {4 + 2 + 4 + 4, 2 + 4 + 4, 4, 8};
+  const std::vector<int> tensors = {4 + 2 + 4 + 4, 2 + 4 + 4, 4, 8, 4};
   const auto all = algorithms();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const AlgorithmTraining training(all[i]);
@@ -187,6 +194,8 @@ TEST(Algorithms, RefuseAStateThatDoesNotFit) {
       {2, "param_groups.0.1", "state1", torch::zeros({4}), "'state1'"},
       {2, "param_groups.0.1", "state1", StateDict(), "must be a tensor"},
       {3, "param_groups.0.3", "z", StateDict(), "must be a tensor"},
+      {4, "param_groups.0.3", "momentum_buffer", StateDict(), "must be a tensor"},
+      {4, "param_groups.0.3", "momentum_buffer", torch::zeros({4, 6}), "'momentum_buffer'"},
   };
   for (const auto& damage : damages) {
     const AlgorithmTraining training(algorithms()[damage.which]);

@@ -61,6 +61,7 @@ constexpr std::array kAdafactor = {Field{"step", As::count},
                                    Field{"exp_avg_sq_col", As::tensor, true},
                                    Field{"RMS", As::tensor}};
 constexpr std::array kLion = {Field{"step", As::count}, Field{"state1", As::tensor}};
+constexpr std::array kMuon = {Field{"momentum_buffer", As::tensor}};
 constexpr std::array kScheduleFreeAdamW = {Field{"z", As::tensor}, Field{"exp_avg_sq", As::tensor}};
 constexpr std::array kClasses = {
     KnownClass{"Adafactor", "clip_threshold", kAdafactor},
@@ -68,6 +69,7 @@ constexpr std::array kClasses = {
     KnownClass{"Adam", "betas", kAdam},
     KnownClass{"AdamW", "betas", kAdam},
     KnownClass{"Lion", "betas", kLion},
+    KnownClass{"Muon", "ns_steps", kMuon},
     KnownClass{"SGD", "nesterov", kSgd},
     KnownClass{"Adagrad", "lr_decay", kAdagrad},
     KnownClass{"RMSprop", "alpha", kRmsprop},
