@@ -1,5 +1,5 @@
-// Lion and ScheduleFreeAdamW over the parts that a sharded model gives each rank; Adafactor, which
-// needs whole matrices, is refused.
+// Lion, ScheduleFreeAdamW and Muon over the parts that a sharded model gives each rank; Adafactor,
+// which needs whole matrices, is refused.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -57,6 +57,7 @@ OPTIMIZERS = {
     "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.02, lr_decay=0.01, initial_accumulator_value=0.1),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.02, momentum=0.5, centered=True),
     "RMSprop_plain": lambda p: torch.optim.RMSprop(p, lr=0.02),
+    "Muon": lambda p: torch.optim.Muon([q for q in p if q.ndim == 2], lr=0.02, nesterov=False, adjust_lr_fn="match_rms_adamw"),
     "LBFGS": lambda p: torch.optim.LBFGS(p, lr=0.02, max_iter=3, history_size=4),
     "Adafactor": lambda p: Adafactor(p, lr=0.02, beta1=0.8, relative_step=False, weight_decay=0.1),
     "Adafactor_plain": lambda p: Adafactor(p, lr=0.02, scale_parameter=False, relative_step=False),

@@ -33,7 +33,7 @@ namespace accelerate {
 /// gives the class and the names of the groups' parameters, which must be as many, in the same
 /// order. Tensors are views of `content`. Throws CheckpointError for a state of another class or
 /// other groups, and for an option or entry that the class here does not know. The error names the
-/// class, group, parameter or key. Known classes: SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS,
+/// class, group, parameter or key. Known classes: SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Muon,
 /// Adafactor (of Transformers), Lion (of bitsandbytes, 32 bits) and ScheduleFreeAdamW (of the
 /// package schedulefree).
 [[nodiscard]] StateDict optimizer_state_of_python(const TorchValue& saved,

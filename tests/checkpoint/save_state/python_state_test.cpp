@@ -11,6 +11,7 @@
 #include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
@@ -66,6 +67,7 @@ std::shared_ptr<torch::optim::Optimizer> make_optimizer(
     return std::make_shared<Adafactor>(
         groups, AdafactorOptions(0.5).relative_step(false).warmup_init(false));
   if (name == "Lion") return std::make_shared<Lion>(groups, LionOptions(0.5));
+  if (name == "Muon") return std::make_shared<Muon>(groups, MuonOptions(0.5));
   if (name == "ScheduleFreeAdamW")
     return std::make_shared<ScheduleFreeAdamW>(groups, ScheduleFreeAdamWOptions(0.5));
   return std::make_shared<LBFGS>(groups, LBFGSOptions(0.5));
@@ -99,7 +101,13 @@ struct Notes {
   void load_state_dict(const StateDict& loaded) { state = loaded; }
 };
 
-std::vector<torch::optim::OptimizerParamGroup> groups_of(PythonNet& net, bool two) {
+std::vector<torch::optim::OptimizerParamGroup> groups_of(PythonNet& net, bool two,
+                                                         bool only_matrices) {
+  if (only_matrices) {
+    auto leaves = net->parameters();
+    std::erase_if(leaves, [](const at::Tensor& leaf) { return leaf.dim() != 2; });
+    return {torch::optim::OptimizerParamGroup(leaves)};
+  }
   if (!two) return {torch::optim::OptimizerParamGroup(net->parameters())};
   auto rest = net->first->parameters();
   for (const auto& parameter : net->norm->parameters()) rest.push_back(parameter);
@@ -117,7 +125,7 @@ struct PythonTraining {
              .mixed_precision = row.contains("scaler") ? MixedPrecision::fp16 : MixedPrecision::no,
              .communicator = single_communicator()}),
         net(name == "LBFGS" ? 0.0 : 0.5),
-        optimizer(make_optimizer(name, groups_of(net, row.contains("groups")))) {
+        optimizer(make_optimizer(name, groups_of(net, row.contains("groups"), name == "Muon"))) {
     model.emplace(accelerator.prepare(net));
     prepared.emplace(accelerator.prepare(*optimizer));
     if (row["schedule"] == "none") return;
@@ -178,12 +186,14 @@ struct PythonTraining {
   std::optional<AcceleratedScheduler> schedule;
 };
 
-// RMSprop and LBFGS of LibTorch do what PyTorch's do, operation for operation: bitwise. The others
+// Muon, and RMSprop and LBFGS of LibTorch, do what PyTorch's do, operation for operation: bitwise. The others
 // run fused kernels here, which round in other places (1e-7 is seen); fp16 may round that up.
 double tolerance_of(const Json& row) {
   const std::string optimizer = row["optimizer"];
   if (row.contains("scaler")) return 1e-4;
-  return optimizer.starts_with("RMSprop") || optimizer == "LBFGS" ? 0 : 1e-6;
+  const bool is_equal =
+      optimizer.starts_with("RMSprop") || optimizer == "LBFGS" || optimizer == "Muon";
+  return is_equal ? 0 : 1e-6;
 }
 
 void expect_near(const std::vector<double>& ours, const std::vector<double>& theirs,
