@@ -17,6 +17,7 @@
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/optim/get_scheduler.h"
 #include "accelerate/optim/optimizer_state.h"
+#include "accelerate/optim/schedules/one_cycle_lr.h"
 #include "tests/support/errors.h"
 
 namespace accelerate {
@@ -232,6 +233,20 @@ TEST(Algorithms, FollowSchedules) {
       expect_same(training.copies(), before, "a step of rate 0");
     }
   }
+}
+
+TEST(Algorithms, HaveAMomentumThatOneCycleLRCycles) {
+  const auto momentum_after = [](const AlgorithmCase& which) {
+    const AlgorithmTraining training(which);
+    const OneCycleLR schedule(*training.optimizer, {.max_lr = 0.1, .total_steps = 10});
+    return schedule.get_last_momentum().at(0);
+  };
+  for (const auto& which : algorithms()) {
+    if (std::string(which.name) == "Adafactor") continue;
+    EXPECT_EQ(momentum_after(which), 0.95) << which.name;
+  }
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cycle_momentum = false",
+                      message_of<ConfigError>([&] { momentum_after(algorithms()[0]); }));
 }
 
 TEST(Algorithms, PassOverParametersWithoutAGradient) {

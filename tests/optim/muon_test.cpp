@@ -13,6 +13,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/optimizer_state.h"
+#include "accelerate/optim/schedules/one_cycle_lr.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference.h"
@@ -199,6 +200,15 @@ TEST(Muon, RefusesOptionsOutOfRange) {
       {"adjust_lr_fn of Muon is 'rms'", MuonOptions().adjust_lr_fn("rms")}};
   for (const auto& [says, options] : wrong)
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, says, refusal(options));
+}
+
+// As the original, which cycles what its optimizer calls "momentum".
+TEST(Muon, HasItsMomentumCycled) {
+  Muon muon({torch::ones({2, 2})}, MuonOptions().momentum(0.5));
+  OneCycleLR schedule(muon, {.max_lr = 0.1, .total_steps = 10});
+  EXPECT_EQ(static_cast<MuonOptions&>(muon.param_groups()[0].options()).momentum(), 0.95);
+  for (int step = 0; step < 2; ++step) schedule.step();
+  EXPECT_EQ(static_cast<MuonOptions&>(muon.param_groups()[0].options()).momentum(), 0.85);
 }
 
 TEST(Muon, StepsOverMatricesWithoutElements) {

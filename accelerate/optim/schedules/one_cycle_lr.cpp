@@ -11,6 +11,9 @@
 #include <tuple>
 
 #include "accelerate/base/error.h"
+#include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon.h"
+#include "accelerate/optim/algorithms/schedule_free_adamw.h"
 
 namespace accelerate {
 namespace {
@@ -46,8 +49,8 @@ double divisor(const char* what, double value) {
 void require_momentum(torch::optim::Optimizer& optimizer) {
   if (!detail::momentum_field(optimizer).empty()) return;
   throw ConfigError(
-      "OneCycleLR is to cycle the momentum, and this optimizer has none; SGD, RMSprop, Adam and "
-      "AdamW have. Pass .cycle_momentum = false");
+      "OneCycleLR is to cycle the momentum, and this optimizer has none; SGD, RMSprop, Muon, Adam, "
+      "AdamW, Lion and ScheduleFreeAdamW have. Pass .cycle_momentum = false");
 }
 
 }  // namespace
@@ -172,7 +175,9 @@ template <typename Use>
 bool visit_momentum(OptimizerOptions& options, const Use& use) {
   using namespace torch::optim;
   return if_momentum<SGDOptions>(options, use) || if_momentum<RMSpropOptions>(options, use) ||
-         if_betas<AdamOptions>(options, use) || if_betas<AdamWOptions>(options, use);
+         if_momentum<MuonOptions>(options, use) || if_betas<AdamOptions>(options, use) ||
+         if_betas<AdamWOptions>(options, use) || if_betas<LionOptions>(options, use) ||
+         if_betas<ScheduleFreeAdamWOptions>(options, use);
 }
 
 }  // namespace
