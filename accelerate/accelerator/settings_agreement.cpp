@@ -151,6 +151,9 @@ void SettingsAgreement::add(const GradScalerKwargs& scaler) {
   add("grad_scaler.growth_factor", scaler.growth_factor);
   add("grad_scaler.backoff_factor", scaler.backoff_factor);
   add("grad_scaler.growth_interval", std::to_string(scaler.growth_interval));
+  add("grad_scaler.dynamic", scaler.dynamic);
+  add("grad_scaler.min_scale", scaler.min_scale);
+  add("grad_scaler.hysteresis", std::to_string(scaler.hysteresis));
 }
 
 // Does not compare the number of samples if only rank 0 reads the dataset, or if it is a stream.

@@ -83,19 +83,24 @@ SchedulerState scheduler_state_of(const StateDict& state) {
 }
 
 StateDict to_state_dict(const GradScalerState& state) {
-  return {{"scale", state.scale},
-          {"growth_factor", state.growth_factor},
-          {"backoff_factor", state.backoff_factor},
-          {"growth_interval", state.growth_interval},
-          {"_growth_tracker", state.growth_tracker}};
+  StateDict::Dict dict{{"scale", state.scale},
+                       {"growth_factor", state.growth_factor},
+                       {"backoff_factor", state.backoff_factor},
+                       {"growth_interval", state.growth_interval},
+                       {"_growth_tracker", state.growth_tracker}};
+  if (state.hysteresis_left) dict.emplace("_hysteresis_tracker", *state.hysteresis_left);
+  return dict;
 }
 
 GradScalerState grad_scaler_state_of(const StateDict& state) {
+  const StateDict* hysteresis = state.find("_hysteresis_tracker");
   return {.scale = state.at("scale").to<double>(),
           .growth_factor = state.at("growth_factor").to<double>(),
           .backoff_factor = state.at("backoff_factor").to<double>(),
           .growth_interval = state.at("growth_interval").to<std::int64_t>(),
-          .growth_tracker = state.at("_growth_tracker").to<std::int64_t>()};
+          .growth_tracker = state.at("_growth_tracker").to<std::int64_t>(),
+          .hysteresis_left =
+              hysteresis == nullptr ? std::nullopt : std::optional(hysteresis->to<std::int64_t>())};
 }
 
 StateDict to_state_dict(const LoaderState& state) {

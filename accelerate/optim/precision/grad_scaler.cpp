@@ -5,8 +5,10 @@
 #include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -38,13 +40,22 @@ void require_factors(double growth, double backoff, std::int64_t interval) {
   require(interval > 0, "growth_interval", static_cast<double>(interval), "a whole number above 0");
 }
 
-// Warns each time the scale falls below 1: then even the unscaled loss was too large.
-void warn_of_small_scale(double before, double after) {
-  if (before < 1 || after >= 1) return;
+void require_count(const char* name, std::int64_t found, std::int64_t least) {
+  require(found >= least && found <= std::numeric_limits<int>::max(), name,
+          static_cast<double>(found),
+          least == 0 ? "a whole number from 0" : "a whole number from 1");
+}
+
+// Warns each time the scale falls below 1, or should fall below its minimum: then even the unscaled
+// loss was too large.
+void warn_of_small_scale(double before, double after, double min_scale) {
+  const bool is_least = min_scale > 0 && before == min_scale;
+  if (!is_least && (before < 1 || after >= 1)) return;
   get_logger("accelerate.precision")
       .warning(
-          "fp16 gradients overflow in every step, so these steps are skipped; the loss scale has "
-          "fallen below 1. The loss is NaN or infinite, or too large for fp16: look for a division "
+          "fp16 gradients overflow in every step, so these steps are skipped; the loss scale has " +
+          std::string(is_least ? "reached its minimum" : "fallen below 1") +
+          ". The loss is NaN or infinite, or too large for fp16: look for a division "
           "by 0, lower the learning rate, or train with mixed_precision bf16");
 }
 
@@ -79,8 +90,13 @@ GradScaler::GradScaler(c10::Device device, std::shared_ptr<Communicator> communi
     : kwargs_(kwargs), communicator_(std::move(communicator)) {
   require_scale("init_scale", kwargs.init_scale);
   require_factors(kwargs.growth_factor, kwargs.backoff_factor, kwargs.growth_interval);
+  require(kwargs.min_scale >= 0 && kwargs.min_scale <= kwargs.init_scale, "min_scale",
+          kwargs.min_scale, "a number from 0 to init_scale");
+  require_count("hysteresis", kwargs.hysteresis, 1);
+  require_count("growth_delay", kwargs.growth_delay, 0);
   scale_ = at::full({1}, kwargs.init_scale, at::TensorOptions(at::kFloat).device(device));
-  growth_tracker_ = at::zeros({1}, at::TensorOptions(at::kInt).device(device));
+  growth_tracker_ = at::full({1}, -kwargs.growth_delay, at::TensorOptions(at::kInt).device(device));
+  hysteresis_left_ = kwargs.hysteresis;
 }
 
 double GradScaler::get_scale() const {
@@ -166,14 +182,34 @@ void GradScaler::update(const void* optimizer) {
   // moves it again only if it is the first to report an overflow.
   if (updated_ == Updated::overflowed || (updated_ == Updated::clean && !overflow)) return;
   updated_ = overflow ? Updated::overflowed : Updated::clean;
-  const auto flag = at::full({1}, overflow ? 1 : 0, scale_.options());
-  at::_amp_update_scale_(scale_, growth_tracker_, flag, kwargs_.growth_factor,
-                         kwargs_.backoff_factor, kwargs_.growth_interval);
-  if (!overflow) return;
+  if (!kwargs_.dynamic) return;
+  if (!overflow) return after_good_step();
+  if (hysteresis_left_ > 1)
+    --hysteresis_left_;
+  else
+    shrink();
+  growth_tracker_.fill_(-kwargs_.growth_delay);
+}
+
+void GradScaler::after_good_step() {
+  if (kwargs_.consecutive_hysteresis) hysteresis_left_ = kwargs_.hysteresis;
+  // Asks the device only where the answer matters: growth restores the hysteresis.
+  const bool is_spent = hysteresis_left_ < kwargs_.hysteresis;
+  const bool grows =
+      is_spent && growth_tracker_.item<std::int64_t>() + 1 == kwargs_.growth_interval;
+  at::_amp_update_scale_(scale_, growth_tracker_, at::zeros({1}, scale_.options()),
+                         kwargs_.growth_factor, kwargs_.backoff_factor, kwargs_.growth_interval);
+  if (grows) hysteresis_left_ = kwargs_.hysteresis;
+}
+
+void GradScaler::shrink() {
+  const auto before = scale_.item<double>();
+  at::_amp_update_scale_(scale_, growth_tracker_, at::ones({1}, scale_.options()),
+                         kwargs_.growth_factor, kwargs_.backoff_factor, kwargs_.growth_interval);
   // Below this minimum the reciprocal is infinite, and unscaling would turn zeros into NaN.
-  scale_.clamp_min_(std::numeric_limits<float>::min());
-  const auto scale = scale_.item<double>();
-  warn_of_small_scale(scale / kwargs_.backoff_factor, scale);
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  scale_.clamp_min_(std::max(kLeast, kwargs_.min_scale));
+  warn_of_small_scale(before, scale_.item<double>(), kwargs_.min_scale);
 }
 
 void GradScaler::reset() {
@@ -181,19 +217,23 @@ void GradScaler::reset() {
 }
 
 GradScalerState GradScaler::state_dict() const {
-  return {.scale = scale_.item<float>(),
-          .growth_factor = kwargs_.growth_factor,
-          .backoff_factor = kwargs_.backoff_factor,
-          .growth_interval = kwargs_.growth_interval,
-          .growth_tracker = growth_tracker_.item<int>()};
+  return {
+      .scale = scale_.item<float>(),
+      .growth_factor = kwargs_.growth_factor,
+      .backoff_factor = kwargs_.backoff_factor,
+      .growth_interval = kwargs_.growth_interval,
+      .growth_tracker = growth_tracker_.item<int>(),
+      .hysteresis_left = kwargs_.hysteresis > 1 ? std::optional(hysteresis_left_) : std::nullopt};
 }
 
 void GradScaler::check_state_dict(const GradScalerState& state) {
   require_scale("scale", state.scale);
   require_factors(state.growth_factor, state.backoff_factor, state.growth_interval);
-  require(state.growth_tracker >= 0 && state.growth_tracker < state.growth_interval,
+  constexpr std::int64_t kLongestDelay = std::numeric_limits<int>::max();
+  require(state.growth_tracker >= -kLongestDelay && state.growth_tracker < state.growth_interval,
           "growth_tracker", static_cast<double>(state.growth_tracker),
-          "a whole number from 0 to below growth_interval");
+          "a whole number below growth_interval");
+  require_count("hysteresis_left", state.hysteresis_left.value_or(1), 1);
 }
 
 void GradScaler::load_state_dict(const GradScalerState& state) {
@@ -203,6 +243,8 @@ void GradScaler::load_state_dict(const GradScalerState& state) {
   kwargs_.growth_interval = state.growth_interval;
   scale_.fill_(state.scale);
   growth_tracker_.fill_(state.growth_tracker);
+  hysteresis_left_ =
+      std::min(state.hysteresis_left.value_or(kwargs_.hysteresis), kwargs_.hysteresis);
   gradient_scale_ = at::Tensor();
   updated_ = Updated::no;
   checked_.clear();

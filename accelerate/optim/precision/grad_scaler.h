@@ -1,6 +1,6 @@
 // Loss scaling for fp16. Multiplying the loss keeps gradients that are too small for fp16; steps
 // whose gradients overflowed are skipped. Source: Micikevicius et al., "Mixed Precision Training",
-// ICLR 2018; torch.amp.GradScaler.
+// ICLR 2018; torch.amp.GradScaler; DynamicLossScaler of DeepSpeed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,19 +9,29 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
 
 namespace accelerate {
 
-/// Upstream's names and defaults.
+/// Names and defaults of torch.amp.GradScaler, then what DeepSpeed's scaler has beside them.
 struct GradScalerKwargs {
   double init_scale = 65536.0;          ///< First factor; greater than 0, within fp32.
   double growth_factor = 2.0;           ///< Grows the scale after growth_interval good steps; > 1.
   double backoff_factor = 0.5;          ///< Shrinks the scale after an overflow; between 0 and 1.
   std::int64_t growth_interval = 2000;  ///< Good steps in a row before the scale grows.
   bool enabled = true;                  ///< false: scale() and unscale_() do nothing.
+
+  bool dynamic = true;          ///< false: the scale stays init_scale.
+  double min_scale = 0;         ///< The scale never falls below.
+  std::int64_t hysteresis = 1;  ///< Overflows until the scale shrinks; 1: at once.
+  /// true: a good step restores the hysteresis. false: only growth of the scale does.
+  bool consecutive_hysteresis = false;
+  /// Good steps, at the start and after an overflow, that growth_interval does not count.
+  std::int64_t growth_delay = 0;
+  bool operator==(const GradScalerKwargs&) const = default;
 };
 
 /// The state of a scaler in a checkpoint; names as in torch.amp.GradScaler.state_dict().
@@ -30,7 +40,9 @@ struct GradScalerState {
   double growth_factor = 2.0;
   double backoff_factor = 0.5;
   std::int64_t growth_interval = 2000;
-  std::int64_t growth_tracker = 0;  ///< Good steps since the scale last changed.
+  /// Good steps since the scale last changed; below 0 while steps of growth_delay are left.
+  std::int64_t growth_tracker = 0;
+  std::optional<std::int64_t> hysteresis_left{};  ///< Absent where hysteresis is 1.
 };
 
 /// Scales the loss of one training loop. Calls in a step: scale(loss), backward, then unscale_,
@@ -98,12 +110,15 @@ class GradScaler {
   };
 
   bool agree_on(const void* optimizer, Check mine);
+  void shrink();
+  void after_good_step();
 
   GradScalerKwargs kwargs_;
   std::shared_ptr<Communicator> communicator_;
   at::Tensor scale_;                      // {1}, fp32: factor of the next loss
   at::Tensor gradient_scale_;             // {1}, fp32: factor of present gradients, if any
   at::Tensor growth_tracker_;             // {1}, int32
+  std::int64_t hysteresis_left_ = 1;      // overflows until the scale shrinks
   Updated updated_ = Updated::no;         // since the last scale()
   std::map<const void*, Check> checked_;  // by optimizer
   bool agreement_ = true;

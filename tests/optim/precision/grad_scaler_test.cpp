@@ -58,6 +58,60 @@ TEST(GradScaler, FollowsTorchStepByStep) {
   EXPECT_EQ(steps, 40 * 24);
 }
 
+// Returns the settings at the head of a run of deepspeed_scaler.txt, as the Accelerator makes them.
+GradScalerKwargs deepspeed_settings(std::istream& row) {
+  int power = 0;
+  std::string bar;
+  GradScalerKwargs kwargs{.growth_delay = 1};
+  row >> power >> kwargs.growth_interval >> kwargs.min_scale >> kwargs.hysteresis >>
+      kwargs.consecutive_hysteresis >> bar;
+  kwargs.init_scale = std::ldexp(1.0, power);
+  return kwargs;
+}
+
+TEST(GradScaler, FollowsDeepSpeedStepByStep) {
+  const testing::LogCapture log;
+  std::istringstream file(testing::read_reference("deepspeed_scaler.txt"));
+  int rows = 0, steps = 0;
+  for (std::string line; std::getline(file, line); ++rows) {
+    std::istringstream row(line);
+    const auto kwargs = deepspeed_settings(row);
+    auto scaler = make_scaler(kwargs);
+    for (std::string word; row >> word; ++steps) {
+      int overflow = 0;
+      long hysteresis = 0;
+      double scale = 0;
+      ASSERT_EQ(std::sscanf(word.c_str(), "%d:%lf:%ld", &overflow, &scale, &hysteresis), 3);
+      EXPECT_EQ(step(scaler, overflow != 0 ? kInf : 1.0F), overflow != 0);
+      EXPECT_EQ(scaler.get_scale(), scale) << line;
+      EXPECT_EQ(scaler.state_dict().hysteresis_left.value_or(1), hysteresis) << line;
+      auto restored = make_scaler(kwargs);
+      restored.load_state_dict(scaler.state_dict());
+      scaler = std::move(restored);
+    }
+  }
+  EXPECT_EQ(rows, 40);
+  EXPECT_EQ(steps, 40 * 40);
+}
+
+TEST(GradScaler, AFixedScaleStillFindsOverflows) {
+  auto scaler = make_scaler({.init_scale = 128, .growth_interval = 1, .dynamic = false});
+  EXPECT_FALSE(step(scaler, 1.0F));
+  EXPECT_TRUE(step(scaler, kInf));
+  EXPECT_EQ(scaler.get_scale(), 128.0);
+}
+
+TEST(GradScaler, SaysThatTheLeastScaleOverflows) {
+  auto scaler = make_scaler({.init_scale = 2, .min_scale = 1});
+  const testing::LogCapture log;
+  step(scaler, kInf);
+  EXPECT_TRUE(log.lines().empty());
+  step(scaler, kInf);
+  EXPECT_EQ(scaler.get_scale(), 1.0);
+  ASSERT_EQ(log.lines().size(), 1U);
+  EXPECT_NE(log.lines()[0].find("the loss scale has reached its minimum"), std::string::npos);
+}
+
 TEST(GradScaler, UnscalesOnceWhateverIsAskedTwice) {
   auto scaler = make_scaler({.init_scale = 4});
   const at::Tensor gradient = torch::full({2}, 8.0);
