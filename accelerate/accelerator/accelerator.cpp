@@ -9,14 +9,13 @@
 #include <utility>
 
 #include "accelerate/accelerator/prepared_elsewhere.h"
+#include "accelerate/accelerator/resolved_settings.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/formats/weights/weight_index.h"
-#include "accelerate/launch/config/deepspeed.h"
-#include "accelerate/launch/config/launched_settings.h"
 #include "accelerate/parallel/make_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "accelerate/tensor/compat/large_tensors.h"
@@ -26,65 +25,6 @@
 
 namespace accelerate {
 namespace {
-
-MixedPrecision precision_of(const AcceleratorOptions& options) {
-  if (options.mixed_precision) return *options.mixed_precision;
-  return launched_mixed_precision().value_or(MixedPrecision::no);
-}
-
-GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
-  auto plugin = options.gradient_accumulation_plugin.value_or(
-      GradientAccumulationPlugin{.num_steps = options.gradient_accumulation_steps});
-  if (options.gradient_accumulation_plugin && options.gradient_accumulation_steps != 1) {
-    throw ConfigError(
-        "gradient_accumulation_steps (" + std::to_string(options.gradient_accumulation_steps) +
-        ") and gradient_accumulation_plugin (num_steps " + std::to_string(plugin.num_steps) +
-        ") were both given; allowed is one of them: set num_steps in the plugin");
-  }
-  if (plugin.num_steps < 1) {
-    throw ConfigError("the number of gradient accumulation steps is " +
-                      std::to_string(plugin.num_steps) + "; allowed is 1 or more");
-  }
-  const auto steps = launched_accumulation_steps();
-  if (!steps) return plugin;
-  const int given = std::exchange(plugin.num_steps, *steps);
-  if (given != 1 && given != plugin.num_steps) {
-    get_logger("accelerate")
-        .warning(std::string(kAccumulationVariable) + " is " + std::to_string(plugin.num_steps) +
-                 ", and the program's gradient_accumulation_steps " + std::to_string(given) +
-                 ": the variable counts. Unset it, or gradient_accumulation_steps of the "
-                 "launcher's deepspeed_config, to train with the program's.");
-  }
-  return plugin;
-}
-
-// Returns the settings that the program gave, else the launcher's settings, for FSDP or DeepSpeed's
-// ZeRO.
-std::optional<ResolvedFsdpOptions> sharding_of(const AcceleratorOptions& options,
-                                               MixedPrecision precision) {
-  if (options.fsdp_plugin || use_fsdp()) {
-    return resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
-  }
-  if (!use_deepspeed()) return std::nullopt;
-  return settings_of(deepspeed_config_from_env(), precision);
-}
-
-// Warns of options for DistributedDataParallel if models are sharded, and for torch.compile, which
-// LibTorch does not have.
-void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded) {
-  const Logger log = get_logger("accelerate");
-  if (const auto names = given_keywords(options.ddp); sharded && !names.empty()) {
-    log.warning(join(names, ", ") + " of DistributedDataParallelKwargs " +
-                (names.size() == 1 ? "has" : "have") +
-                " no effect, because models are sharded: set the corresponding options in "
-                "FullyShardedDataParallelPlugin.");
-  }
-  const auto compiler = env("ACCELERATE_DYNAMO_BACKEND").value_or("");
-  if (!compiler.empty() && lower(compiler) != "no") {
-    log.warning("dynamo_backend is " + compiler +
-                ", which has no effect on a native program: LibTorch has no torch.compile.");
-  }
-}
 
 // Gathers units and computes in fp32. Gradients are still reduced in the type they would have had.
 void compute_in_fp32(ResolvedFsdpOptions& settings) {
@@ -105,17 +45,19 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options, const Ran
     : options(accelerator_options),
       state(ranks.state()),
       debug(ranks.debug()),
-      precision(precision_of(options)),
+      deepspeed(detail::deepspeed_of(options, state.num_processes())),
+      precision(deepspeed ? deepspeed->mixed_precision : detail::precision_of(options)),
       gradient_state(ranks.gradient_state()),
       checkpointing(project_directory(options.project_dir, options.project_config),
                     options.project_config, disk_leader()),
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
   compat::keep_freed_tensors();  // What a step frees, the next one needs again.
-  fsdp = sharding_of(options, precision);
-  warn_of_what_has_no_effect(options, fsdp.has_value());
-  gradient_state->accumulation = accumulation_of(options);
+  fsdp = detail::sharding_of(options, deepspeed, precision);
+  detail::warn_of_what_has_no_effect(options, fsdp.has_value());
+  gradient_state->accumulation = detail::accumulation_of(options, deepspeed);
   if (autocast_dtype(precision) == at::kHalf) {
+    options.grad_scaler = detail::scaling_of(options.grad_scaler, deepspeed);
     scaler =
         std::make_shared<GradScaler>(state.device(), state.communicator(), options.grad_scaler);
   }
@@ -231,8 +173,7 @@ Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
 
 DistributedType Accelerator::distributed_type() const {
   if (!impl_->fsdp) return state().distributed_type();
-  return impl_->options.fsdp_plugin || use_fsdp() ? DistributedType::FSDP
-                                                  : DistributedType::DEEPSPEED;
+  return impl_->deepspeed ? DistributedType::DEEPSPEED : DistributedType::FSDP;
 }
 
 Profiler Accelerator::profile() const {
@@ -289,8 +230,9 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
   return impl_->adopt(module._ivalue().get(), [&module] { return view_of(module); });
 }
 
-AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optimizer) {
-  impl_->require_preparable(optimizer, {});
+AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& given) {
+  torch::optim::Optimizer& optimizer = detail::real_optimizer(given, impl_->deepspeed);
+  impl_->require_preparable(given, {});
   impl_->ties.list_once_in(optimizer);
   for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());
   const auto shard = [this](AcceleratedOptimizer& prepared) {
@@ -313,18 +255,23 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   return prepared;
 }
 
-AcceleratedScheduler Accelerator::adopt_scheduler(const AcceleratedScheduler::Given& scheduler) {
+AcceleratedScheduler Accelerator::adopt_scheduler(const AcceleratedScheduler::Given& given) {
+  const AcceleratorOptions& options = impl_->options;
+  const int ranks = options.dataloader_config.split_batches ? 1 : num_processes();
+  const auto of_file = detail::real_schedule(given, impl_->deepspeed, ranks);
+  const AcceleratedScheduler::Given scheduler = of_file ? of_file : given;
+  // DeepSpeed's schedules count steps of the optimizer.
+  const auto pace = of_file ? std::optional(SchedulerStep::once) : options.scheduler_step;
   for (auto& known : impl_->live_schedulers()) {
     if (known.is_of(scheduler)) return known;
   }
-  const AcceleratorOptions& options = impl_->options;
   AcceleratedScheduler prepared(scheduler,
                                 {.gradient_state = gradient_state(),
                                  .communicator = state().communicator(),
                                  .optimizers = impl_->optimizers,
                                  .step_with_optimizer = options.step_scheduler_with_optimizer,
                                  .split_batches = options.dataloader_config.split_batches,
-                                 .scheduler_step = options.scheduler_step});
+                                 .scheduler_step = pace});
   impl_->schedulers.push_back(prepared.core());
   return prepared;
 }
@@ -342,6 +289,8 @@ void Accelerator::place(LoaderContext& context, bool on_device) const {
 }
 
 void Accelerator::remember_loader(const detail::LoaderPlan& loader) {
+  if (impl_->loaders.empty())
+    detail::compare_batch(loader.total_batch_size() / num_processes(), impl_->deepspeed);
   impl_->loaders.push_back(loader.watch());
 }
 

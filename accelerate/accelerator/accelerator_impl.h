@@ -11,7 +11,7 @@
 #include "accelerate/accelerator/settings_agreement.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/checkpoint/checkpointing.h"
-#include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"
@@ -167,6 +167,7 @@ struct Accelerator::Impl {
   AcceleratorOptions options;
   PartialState state;
   bool debug;
+  std::optional<ResolvedDeepSpeed> deepspeed;  // If models are sharded by its settings.
   MixedPrecision precision;
   detail::HalfOnCpu half_on_cpu{state.communicator()};
   std::optional<ResolvedFsdpOptions> fsdp;  // If models are sharded.
@@ -187,7 +188,7 @@ struct Accelerator::Impl {
   bool compared_loaders = false;          // In a prepare() of loaders.
   std::string clipping_before_step = {};  // Of the first step, not compared yet.
   bool loop_clips = false;                // It has called clip_grad_norm_.
-  double clipping = launched_gradient_clipping();
+  double clipping = deepspeed ? deepspeed->gradient_clipping : 0;
   bool trigger = false;
 };
 

@@ -14,6 +14,7 @@
 #include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/comm/state/project_configuration.h"
 #include "accelerate/data/data_loader.h"
+#include "accelerate/launch/config/deepspeed_plugin.h"
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/launch/config/word.h"
@@ -65,6 +66,9 @@ struct AcceleratorOptions {
   /// Shards models over the ranks instead of giving every rank a copy. Default: as the launcher
   /// asks (ACCELERATE_USE_FSDP). See docs/fsdp.md.
   std::optional<FullyShardedDataParallelPlugin> fsdp_plugin = std::nullopt;
+  /// Shards models by DeepSpeed's settings and its JSON file. Default: as the launcher asks
+  /// (ACCELERATE_USE_DEEPSPEED). See docs/deepspeed.md.
+  std::optional<DeepSpeedPlugin> deepspeed_plugin = std::nullopt;
   /// Which parts of prepared models compute their activations again in backward instead of keeping
   /// them: less memory for a second forward. `GradientCheckpointing{}` chooses them. Default: none,
   /// unless fsdp_plugin or the launcher asks for activation_checkpointing. See docs/memory.md.

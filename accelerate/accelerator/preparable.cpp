@@ -12,6 +12,7 @@
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
+#include "accelerate/accelerator/resolved_settings.h"
 #include "accelerate/base/error.h"
 #include "accelerate/optim/sharded_groups.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
@@ -132,8 +133,9 @@ void Accelerator::Impl::require_preparable(const void* module, const ModuleView&
     detail::require_may_hold(optimizer.optimizer(), is_divided);
 }
 
-void Accelerator::Impl::require_preparable(torch::optim::Optimizer& optimizer,
+void Accelerator::Impl::require_preparable(torch::optim::Optimizer& given,
                                            const std::vector<ModuleView>& beside) {
+  torch::optim::Optimizer& optimizer = detail::real_optimizer(given, deepspeed);
   const auto live = live_models();
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {

@@ -107,9 +107,10 @@ void export_fsdp(SharedVariables& variables) {
 }
 
 void export_deepspeed(SharedVariables& variables, ProgramKind kind) {
+  const LaunchOptions& settings = variables.settings();
+  if (kind == ProgramKind::python || settings.has("deepspeed_config_file"))
+    variables.set("ACCELERATE_CONFIG_DS_FIELDS", lower(join(settings.deepspeed_file_fields, ",")));
   if (kind != ProgramKind::python) return;
-  variables.set("ACCELERATE_CONFIG_DS_FIELDS",
-                lower(join(variables.settings().deepspeed_file_fields, ",")));
   const auto path = env("PYTHONPATH");
   const std::string here = std::filesystem::current_path();
   variables.set("PYTHONPATH", path ? *path + ":" + here : here);

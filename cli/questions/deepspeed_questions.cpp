@@ -46,7 +46,6 @@ void ask_about_launcher(Asking& ask) {
 
 void ask_about_deepspeed(Asking& ask, const ClusterConfig& config) {
   if (ask.yes("Is there a JSON file for DeepSpeed?", false, help_of("deepspeed_config_file"))) {
-    ask.tell_for_python("Native programs refuse DeepSpeed's own files.");
     ask.text_for("deepspeed_config_file", "Which file is it?", "none");
   } else {
     ask_about_zero(ask);

@@ -10,6 +10,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/launch/protocol.h"
 #include "cli/commands/commands.h"
@@ -54,7 +55,7 @@ const RealFile kFiles[] = {
     {"adapter_zero2_clipping.yaml"},
     {"research_zero2_accumulation.yaml"},
     {"research_zero_auto.yaml"},
-    {"deepspeed_own_file.yaml", "", "!does not read DeepSpeed's own files. Write zero_stage"},
+    {"deepspeed_own_file.yaml", "", "!is 'configs/zero2.json', which is neither a file"},
     {"deepspeed_nvme.yaml", "", kInit},
     {"deepspeed_pdsh_left_over.yaml",
      "'deepspeed_hostfile' in FILE, 'deepspeed_multinode_launcher' in FILE have no effect on one"},
@@ -151,7 +152,7 @@ std::vector<std::string> sharding_is_read(const Environment& shared) {
   const auto precision =
       said == shared.end() ? MixedPrecision::no : parse_enum<MixedPrecision>(said->second).value();
   if (use_fsdp()) (void)resolve({}, precision);
-  if (use_deepspeed()) (void)settings_of(deepspeed_config_from_env(), precision);
+  if (use_deepspeed()) (void)resolve_deepspeed(DeepSpeedPlugin{}, {.mixed_precision = precision});
   return log.lines();
 }
 

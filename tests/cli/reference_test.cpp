@@ -45,7 +45,7 @@ TEST(HelpPage, NamesTheWordsOfAFlagWhoseKeyHasSome) {
 }
 
 TEST(HelpPage, SaysWhatNativeProgramsRefuse) {
-  for (const char* name : {"deepspeed_config_file", "use_megatron_lm"}) {
+  for (const char* name : {"use_megatron_lm", "use_parallelism_config"}) {
     EXPECT_NE(find_flag(name)->help.find("native ones"), std::string::npos) << name;
   }
 }

@@ -85,6 +85,8 @@ def write_what_pages_presume(folder):
     train.chmod(0o755)
     (folder / "train.py").write_text("pass\n")
     shutil.copy(ROOT / "examples/fsdp/fsdp.yaml", folder)
+    page = (ROOT / "docs/deepspeed.md").read_text(encoding="utf-8")
+    (folder / "zero3.json").write_text(page.split("```json\n")[1].split("```")[0])
     write_weights(folder)
     write_run_log(folder / "runs/bert")
 

@@ -15,14 +15,6 @@ bool is_said(const std::optional<std::string>& value) {
   return value && lower(*value) != "none" && lower(*value) != "auto";
 }
 
-void refuse_file(const DeepSpeedConfig& config) {
-  if (!is_said(config.deepspeed_config_file)) return;
-  throw ConfigError("deepspeed_config_file is '" + *config.deepspeed_config_file +
-                    "', and this version does not read DeepSpeed's own files. Write zero_stage, "
-                    "gradient_accumulation_steps, gradient_clipping and the offload devices into "
-                    "the section deepspeed_config instead.");
-}
-
 void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
   const Logger log = get_logger("accelerate.deepspeed");
   if (config.zero3_init_flag.value_or(false)) {
@@ -127,12 +119,7 @@ DeepSpeedConfig deepspeed_config_from_env() {
   return config;
 }
 
-double launched_gradient_clipping() {
-  return use_deepspeed() ? deepspeed_config_from_env().gradient_clipping.value_or(0) : 0;
-}
-
 ResolvedFsdpOptions settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
-  refuse_file(config);
   const int stage = stage_of(config);
   ResolvedFsdpOptions settings;
   settings.sharding_strategy = strategy_of(stage);

@@ -1,5 +1,5 @@
 // Translates the ZeRO settings of `accelerate launch --use_deepspeed` into settings of the sharded
-// engine. Keys and variables have the names of Hugging Face Accelerate 1.15; DeepSpeed itself is
+// engine. resolved_deepspeed.h adds the program's plugin and DeepSpeed's own file. Keys and variables have the names of Hugging Face Accelerate 1.15; DeepSpeed itself is
 // not used.
 #pragma once
 
@@ -18,9 +18,8 @@ namespace accelerate {
 /// either.
 [[nodiscard]] DeepSpeedConfig deepspeed_config_from_env();
 
-/// Returns the largest norm of gradients that the launcher's deepspeed_config allows; 0 if it does
-/// not say or DeepSpeed was not asked for. Throws ConfigError as deepspeed_config_from_env() does.
-[[nodiscard]] double launched_gradient_clipping();
+/// The largest norm of gradients where DeepSpeed's own file does not say: DeepSpeed 0.19's default.
+inline constexpr double kClippingOfFiles = 1.0;
 
 /// Translates a ZeRO stage into sharding. Stage 0 is NO_SHARD. Stages 1 and 2 are SHARD_GRAD_OP:
 /// parameters stay whole between forward and backward; optimizer state is sharded, and so are
@@ -32,7 +31,7 @@ namespace accelerate {
 ///
 /// Warns of keys without effect: `zero3_init_flag`, a folder for a device that is not nvme, and
 /// `zero3_save_16bit_model` under mixed precision. Throws ConfigError for what this version does
-/// not have, DeepSpeed's own JSON file, for offloaded parameters without stage 3, and for nvme
+/// not have, for offloaded parameters without stage 3, and for nvme
 /// without a folder. `gradient_clipping` is for the training loop.
 [[nodiscard]] ResolvedFsdpOptions settings_of(const DeepSpeedConfig& config,
                                               MixedPrecision mixed_precision);

@@ -6,8 +6,21 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/resolved_deepspeed.h"
 
 namespace accelerate {
+namespace {
+
+// A file that does not name the key means one micro-batch.
+std::optional<int> steps_in_deepspeed_file() {
+  constexpr const char* kKey = "gradient_accumulation_steps";
+  const auto file = use_deepspeed() ? deepspeed_file_of({}) : std::nullopt;
+  if (!file || file->is_auto(kKey)) return std::nullopt;
+  return static_cast<int>(file->integer(kKey).value_or(1));
+}
+
+}  // namespace
 
 std::optional<MixedPrecision> launched_mixed_precision() {
   const auto word = env(kMixedPrecisionVariable);
@@ -20,10 +33,19 @@ std::optional<MixedPrecision> launched_mixed_precision() {
 
 std::optional<int> launched_accumulation_steps() {
   const auto steps = env_int(kAccumulationVariable);
-  if (!steps) return std::nullopt;
+  if (!steps) return steps_in_deepspeed_file();
   if (*steps >= 1 && *steps <= std::numeric_limits<int>::max()) return static_cast<int>(*steps);
   throw ConfigError(std::string(kAccumulationVariable) + " is " + std::to_string(*steps) +
                     "; allowed is 1 or more");
+}
+
+double launched_gradient_clipping() {
+  if (!use_deepspeed()) return 0;
+  const auto said = deepspeed_config_from_env().gradient_clipping;
+  const auto file = deepspeed_file_of({});
+  if (!file || said) return said.value_or(0);
+  const double unsaid = file->has("gradient_clipping") ? 0 : kClippingOfFiles;
+  return file->number("gradient_clipping").value_or(unsaid);
 }
 
 }  // namespace accelerate

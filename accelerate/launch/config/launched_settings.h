@@ -14,8 +14,13 @@ inline constexpr const char* kAccumulationVariable = "ACCELERATE_GRADIENT_ACCUMU
 /// word that is not allowed.
 [[nodiscard]] std::optional<MixedPrecision> launched_mixed_precision();
 
-/// Returns the micro-batches a step of kAccumulationVariable; nullopt if it is unset. Throws
-/// ConfigError unless it is a whole number from 1.
+/// Returns the micro-batches a step of kAccumulationVariable, else of DeepSpeed's own file; nullopt
+/// if neither says. Throws ConfigError unless it is a whole number from 1.
 [[nodiscard]] std::optional<int> launched_accumulation_steps();
+
+/// Returns the largest norm of gradients that the launcher's deepspeed_config and its file allow;
+/// 0 if they do not say or DeepSpeed was not asked for. Throws ConfigError as
+/// deepspeed_config_from_env() and read_deepspeed_file() do.
+[[nodiscard]] double launched_gradient_clipping();
 
 }  // namespace accelerate

@@ -88,7 +88,7 @@ const KeyTable<FullyShardedDataParallelPlugin>& fsdp_table() {
 const KeyTable<DeepSpeedConfig>& deepspeed_table() {
   using C = DeepSpeedConfig;
   static const KeyTable<C> kTable{"deepspeed_config", "", {
-    key("deepspeed_config_file", &C::deepspeed_config_file, "DeepSpeed's own JSON file, for Python programs; native ones refuse it.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_CONFIG_FILE"}}),
+    key("deepspeed_config_file", &C::deepspeed_config_file, "DeepSpeed's own JSON file, or base64 of it.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_CONFIG_FILE"}}),
     key("zero_stage", &C::zero_stage, "Stage of ZeRO, 0 to 3.", {.min = 0, .max = 3, .flag = KeyFlag{integer, "", "ACCELERATE_DEEPSPEED_ZERO_STAGE"}}),
     key("offload_optimizer_device", &C::offload_optimizer_device, "Where optimizer state and gradients live.", {.choices = kDevices, .flag = KeyFlag{word, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE"}}),
     key("offload_param_device", &C::offload_param_device, "Where parameters live (stage 3).", {.choices = kDevices, .flag = KeyFlag{word, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"}}),

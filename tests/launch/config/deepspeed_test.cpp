@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/launch/config/launched_settings.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/reference.h"
@@ -186,10 +187,6 @@ TEST(DeepSpeed, RefusesWithWhatWasFoundAndACure) {
        "offload_param_device is nvme with zero_stage 2"},
       {{{"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "cpu"}},
        "offload_param_device is cpu with zero_stage 2"},
-      {{{"ACCELERATE_DEEPSPEED_CONFIG_FILE", "zero.json"}},
-       "deepspeed_config_file is 'zero.json', and this version does not read DeepSpeed's own "
-       "files. "
-       "Write zero_stage, gradient_accumulation_steps, gradient_clipping and the offload"},
       {{{"ACCELERATE_GRADIENT_CLIPPING", "-1"}}, "ACCELERATE_GRADIENT_CLIPPING"},
       {{{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0"}}, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
   };

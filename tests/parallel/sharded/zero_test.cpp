@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/deepspeed_dummies.h"
+#include "accelerate/optim/schedules/deepspeed_schedules.h"
 #include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/errors.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -122,6 +126,193 @@ TEST(ZeroSettings, ALayerOfExpertsThatTheModelLacksIsNamed) {
   ShardedNet net(testing::ShardedNetOptions{});
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "MixtralMoe",
                       message_of<ConfigError>([&] { (void)accelerator.prepare(net); }));
+}
+
+// Returns an Accelerator of one rank whose program names this file of DeepSpeed.
+Accelerator accelerator_with(const std::string& json, AcceleratorOptions options = {}) {
+  options.communicator = single_communicator();
+  options.deepspeed_plugin = DeepSpeedPlugin{.hf_ds_config = json};
+  return Accelerator(options);
+}
+
+TEST(DeepSpeedJson, AProgramsFileTrainsAndClipsAsTheLaunchersKeysDo) {
+  const auto clipped = train_clipped(single_communicator(), Clips::by_call);
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("zero.json", R"({"zero_optimization": {"stage": 3},
+    "gradient_clipping": 0.01, "gradient_accumulation_steps": "auto"})");
+  const ScopedEnv deepspeed("ACCELERATE_USE_DEEPSPEED", "true"),
+      named("ACCELERATE_DEEPSPEED_CONFIG_FILE", file.c_str());
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+    EXPECT_LT(distance(train_clipped(comm, Clips::by_nobody), clipped), 1e-12);
+  });
+}
+
+TEST(DeepSpeedJson, DecidesPrecisionStepsAndLossScale) {
+  const testing::LogCapture log;
+  const auto accelerator = accelerator_with(
+      R"({"zero_optimization": {"stage": 0}, "gradient_accumulation_steps": 4,
+          "fp16": {"enabled": true, "initial_scale_power": 9, "hysteresis": 3}})");
+  EXPECT_EQ(accelerator.distributed_type(), DistributedType::DEEPSPEED);
+  EXPECT_EQ(accelerator.mixed_precision(), MixedPrecision::fp16);
+  EXPECT_EQ(accelerator.gradient_accumulation_steps(), 4);
+  ASSERT_NE(accelerator.scaler(), nullptr);
+  EXPECT_EQ(accelerator.scaler()->get_scale(), 512);
+  EXPECT_EQ(accelerator.scaler()->options().hysteresis, 3);
+  EXPECT_EQ(accelerator.scaler()->options().growth_interval, 1000);
+}
+
+TEST(DeepSpeedJson, TheProgramsScalerReplacesTheFiles) {
+  const auto accelerator =
+      accelerator_with(R"({"zero_optimization": {"stage": 0}, "fp16": {"enabled": true}})",
+                       {.grad_scaler = {.init_scale = 2}});
+  EXPECT_EQ(accelerator.scaler()->options(), GradScalerKwargs{.init_scale = 2});
+}
+
+TEST(DeepSpeedJson, SaysThatTheProgramsStepsLose) {
+  const testing::LogCapture log;
+  const auto accelerator = accelerator_with(R"({"zero_optimization": {"stage": 1}})",
+                                            {.gradient_accumulation_steps = 2});
+  EXPECT_EQ(accelerator.gradient_accumulation_steps(), 1);
+  ASSERT_EQ(log.lines().size(), 1U);
+  EXPECT_NE(log.lines()[0].find("of DeepSpeed's settings is 1, and the program's "
+                                "gradient_accumulation_steps 2: DeepSpeed's settings count"),
+            std::string::npos);
+}
+
+TEST(DeepSpeedJson, HasNoPlaceForAnOptimizerOfItsOwnBesideTheProgramsOne) {
+  auto accelerator =
+      accelerator_with(R"({"zero_optimization": {"stage": 1}, "optimizer": {"type": "AdamW"}})");
+  ShardedNet net(testing::ShardedNetOptions{});
+  torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.5));
+  EXPECT_PRED_FORMAT2(
+      ::testing::IsSubstring,
+      "line 1: the file has the section optimizer, and the program prepares its own",
+      message_of<ConfigError>([&] { (void)accelerator.prepare(net, sgd); }));
+  EXPECT_NO_THROW((void)accelerator.prepare(net));
+}
+
+const char* const kWithSections = R"({"zero_optimization": {"stage": 2},
+  "gradient_clipping": 0, "gradient_accumulation_steps": "auto",
+  "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto", "eps": 1e-6}},
+  "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto",
+    "warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}}})";
+
+// Trains with an optimizer and a schedule of the program, or with those of the file.
+std::vector<at::Tensor> train_scheduled(const std::shared_ptr<Communicator>& comm, bool by_file) {
+  AcceleratorOptions options{.communicator = comm};
+  if (by_file) options.deepspeed_plugin = DeepSpeedPlugin{.hf_ds_config = kWithSections};
+  Accelerator accelerator(options);
+  ShardedNet net(testing::ShardedNetOptions{});
+  net->to(at::kDouble);
+  torch::optim::AdamW adamw(net->parameters(),
+                            torch::optim::AdamWOptions(0.01).weight_decay(0.1).eps(1e-6));
+  DummyOptim dummy(net->parameters(), {.lr = 0.01, .weight_decay = 0.1});
+  torch::optim::Optimizer& given = by_file ? static_cast<torch::optim::Optimizer&>(dummy) : adamw;
+  std::shared_ptr<LRScheduler> schedule;
+  if (by_file)  // Steps of two ranks together.
+    schedule = std::make_shared<DummyScheduler>(
+        given, DummySchedulerOptions{.total_num_steps = 12, .warmup_num_steps = 3});
+  else
+    schedule = make_deepspeed_schedule(
+        "WarmupDecayLR", adamw,
+        {.total_num_steps = 6, .warmup_max_lr = 0.01, .warmup_num_steps = 3});
+  auto [model, optimizer, scheduler] = accelerator.prepare(net, given, schedule);
+  const auto x = torch::sin(torch::arange(4 * 7, at::kDouble)).view({4, 7});
+  for (int step = 0; step < 5; ++step) {
+    accelerator.backward(model(x, false).square().mean());
+    optimizer.step();
+    scheduler.step();
+    optimizer.zero_grad();
+  }
+  const auto whole = model.summon_full_params({.writeback = false});
+  std::vector<at::Tensor> weights;
+  for (const auto& parameter : net->parameters()) weights.push_back(parameter.detach().clone());
+  return weights;
+}
+
+TEST(DeepSpeedJson, ItsOptimizerAndScheduleTrainAsTheProgramsOwn) {
+  const auto expected = train_scheduled(single_communicator(), false);
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+    EXPECT_LT(distance(train_scheduled(comm, true), expected), 1e-12);
+  });
+}
+
+// Returns the optimizer that a file with this section makes.
+torch::optim::Optimizer& made_from(DummyOptim& dummy, const std::string& section) {
+  return dummy.made_from(read_deepspeed_file("{\"optimizer\": " + section + "}"));
+}
+
+TEST(DeepSpeedJson, MakesTheOptimizerThatTheFileNames) {
+  const std::vector<at::Tensor> weights = {torch::ones({2}).requires_grad_()};
+  const auto is = [&]<typename O>(const char* section, const O*) {
+    DummyOptim dummy(weights);
+    return dynamic_cast<const O*>(&made_from(dummy, section)) != nullptr;
+  };
+  using torch::optim::Adagrad, torch::optim::Adam, torch::optim::AdamW, torch::optim::SGD;
+  EXPECT_TRUE(is(R"({"type": "Adam"})", static_cast<AdamW*>(nullptr)));
+  EXPECT_TRUE(
+      is(R"({"type": "Adam", "params": {"adam_w_mode": false}})", static_cast<Adam*>(nullptr)));
+  EXPECT_TRUE(is(R"({"type": "SGD", "params": {"momentum": 0.9}})", static_cast<SGD*>(nullptr)));
+  EXPECT_TRUE(is(R"({"type": "adagrad"})", static_cast<Adagrad*>(nullptr)));
+  EXPECT_TRUE(
+      is(R"({"type": "Lion", "params": {"betas": [0.9, 0.98]}})", static_cast<Lion*>(nullptr)));
+  DummyOptim dummy(weights, {.lr = 0.5});
+  EXPECT_EQ(made_from(dummy, R"({"type": "AdamW", "params": {"lr": "auto"}})")
+                .param_groups()[0]
+                .options()
+                .get_lr(),
+            0.5);
+}
+
+TEST(DeepSpeedJson, RefusesOptimizersThatAreNotBuiltAndOptionsOfOthers) {
+  const auto refusal_of_section = [](const char* section) {
+    DummyOptim dummy({torch::ones({2}).requires_grad_()});
+    return message_of<ConfigError>([&] { (void)made_from(dummy, section); });
+  };
+  for (const auto& [section, part] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"type": "Lamb"})", "optimizer.type is 'Lamb', an algorithm that is not built"},
+           {R"({"type": "Muon"})", "optimizer.type is 'Muon', an algorithm that is not built"},
+           {R"({"type": "SGD", "params": {"betas": [0.9, 0.9]}})",
+            "optimizer.params.betas is no option of SGD"},
+           {R"({"type": "AdamW", "params": {"betas": [0.9]}})", "betas has 1 number; allowed are"}})
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, refusal_of_section(section));
+}
+
+TEST(DeepSpeedJson, AStandInNeedsASectionToStandFor) {
+  auto accelerator = accelerator_with(R"({"zero_optimization": {"stage": 1}})");
+  ShardedNet net(testing::ShardedNetOptions{});
+  DummyOptim dummy(net->parameters());
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                      "a DummyOptim stands for the section optimizer of DeepSpeed's file",
+                      message_of<ConfigError>([&] { (void)accelerator.prepare(net, dummy); }));
+  EXPECT_THROW(dummy.step(), UsageError);
+  DummyScheduler schedule(dummy);
+  EXPECT_THROW(schedule.step(), UsageError);
+  auto other = accelerator_with(kWithSections);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "before its DummyOptim",
+                      message_of<UsageError>([&] { (void)other.prepare(schedule); }));
+}
+
+TEST(DeepSpeedJson, ComparesItsBatchWithTheFirstLoader) {
+  auto accelerator = accelerator_with(
+      R"({"zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 4})");
+  const testing::LogCapture log;
+  torch::data::datasets::TensorDataset dataset(std::vector<at::Tensor>(12, torch::ones({2})));
+  auto same = accelerator.prepare(make_data_loader(dataset, {.batch_size = 4}));
+  auto evaluation = accelerator.prepare(make_data_loader(dataset, {.batch_size = 6}));
+  EXPECT_TRUE(log.lines().empty());
+  auto other = accelerator_with(
+      R"({"zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 4})");
+  auto training = other.prepare(make_data_loader(dataset, {.batch_size = 6}));
+  ASSERT_EQ(log.lines().size(), 1U);
+  EXPECT_NE(log.lines()[0].find("gives each rank 6 samples in a batch, and"), std::string::npos);
+}
+
+TEST(DeepSpeedJson, ExcludesFsdp) {
+  EXPECT_PRED_FORMAT2(
+      ::testing::IsSubstring, "deepspeed_plugin is given, and fsdp_plugin is too",
+      message_of<ConfigError>(
+          [] { (void)accelerator_with("{}", {.fsdp_plugin = FullyShardedDataParallelPlugin{}}); }));
 }
 
 // Otherwise the step would use an Accelerator that is gone.

@@ -1,0 +1,179 @@
+#include "accelerate/accelerator/resolved_settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/launched_settings.h"
+#include "accelerate/optim/deepspeed_dummies.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Throws ConfigError for settings of the program that contradict one another.
+GradientAccumulationPlugin program_accumulation(const AcceleratorOptions& options) {
+  auto plugin = options.gradient_accumulation_plugin.value_or(
+      GradientAccumulationPlugin{.num_steps = options.gradient_accumulation_steps});
+  if (options.gradient_accumulation_plugin && options.gradient_accumulation_steps != 1) {
+    throw ConfigError(
+        "gradient_accumulation_steps (" + std::to_string(options.gradient_accumulation_steps) +
+        ") and gradient_accumulation_plugin (num_steps " + std::to_string(plugin.num_steps) +
+        ") were both given; allowed is one of them: set num_steps in the plugin");
+  }
+  if (plugin.num_steps < 1) {
+    throw ConfigError("the number of gradient accumulation steps is " +
+                      std::to_string(plugin.num_steps) + "; allowed is 1 or more");
+  }
+  return plugin;
+}
+
+// Returns DeepSpeed's file if it has the section.
+const DeepSpeedFile* file_with(const std::string& section,
+                               const std::optional<ResolvedDeepSpeed>& deepspeed) {
+  const bool has = deepspeed && deepspeed->file && deepspeed->file->has(section);
+  return has ? &*deepspeed->file : nullptr;
+}
+
+[[noreturn]] void refuse_dummy(const std::string& dummy, const std::string& section) {
+  throw ConfigError("a " + dummy + " stands for the section " + section +
+                    " of DeepSpeed's file, and there is none. Write the section into the file, or "
+                    "prepare the program's own " +
+                    section + ".");
+}
+
+[[noreturn]] void refuse_second(const DeepSpeedFile& file, const std::string& section,
+                                const std::string& dummy) {
+  throw ConfigError(file.place_of(section) + ": the file has the section " + section +
+                    ", and the program prepares its own " + section +
+                    "; one of them must go. Remove the section from the file, or prepare a " +
+                    dummy + ", which stands for it.");
+}
+
+}  // namespace
+
+MixedPrecision precision_of(const AcceleratorOptions& options) {
+  if (options.mixed_precision) return *options.mixed_precision;
+  return launched_mixed_precision().value_or(MixedPrecision::no);
+}
+
+std::optional<ResolvedDeepSpeed> deepspeed_of(const AcceleratorOptions& options, int ranks) {
+  if (options.deepspeed_plugin && (options.fsdp_plugin || use_fsdp()))
+    throw ConfigError(
+        "deepspeed_plugin is given, and " +
+        std::string(options.fsdp_plugin ? "fsdp_plugin is too" : "the launcher asks for FSDP") +
+        "; models are sharded by one of them. Leave one out.");
+  const bool asks = options.deepspeed_plugin || (!options.fsdp_plugin && use_deepspeed());
+  if (!asks || use_fsdp()) return std::nullopt;
+  std::optional<MixedPrecision> said = launched_mixed_precision();
+  if (options.mixed_precision) said = *options.mixed_precision;
+  return resolve_deepspeed(options.deepspeed_plugin.value_or(DeepSpeedPlugin{}),
+                           {.mixed_precision = said,
+                            .gradient_accumulation_steps = program_accumulation(options).num_steps,
+                            .num_processes = ranks});
+}
+
+GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options,
+                                           const std::optional<ResolvedDeepSpeed>& deepspeed) {
+  auto plugin = program_accumulation(options);
+  const auto steps =
+      deepspeed ? deepspeed->gradient_accumulation_steps : launched_accumulation_steps();
+  if (!steps) return plugin;
+  const int given = std::exchange(plugin.num_steps, *steps);
+  if (given != 1 && given != plugin.num_steps) {
+    const bool is_variable = env(kAccumulationVariable).has_value();
+    const std::string who = is_variable ? std::string(kAccumulationVariable)
+                                        : "gradient_accumulation_steps of DeepSpeed's settings";
+    get_logger("accelerate")
+        .warning(who + " is " + std::to_string(plugin.num_steps) +
+                 ", and the program's gradient_accumulation_steps " + std::to_string(given) + ": " +
+                 (is_variable ? "the variable counts. Unset it, or gradient_accumulation_steps of "
+                                "the launcher's deepspeed_config, to train with the program's."
+                              : "DeepSpeed's settings count. Write \"auto\" in its file to train "
+                                "with the program's."));
+  }
+  return plugin;
+}
+
+std::optional<ResolvedFsdpOptions> sharding_of(const AcceleratorOptions& options,
+                                               const std::optional<ResolvedDeepSpeed>& deepspeed,
+                                               MixedPrecision precision) {
+  if (deepspeed) return deepspeed->sharding;
+  if (!options.fsdp_plugin && !use_fsdp()) return std::nullopt;
+  return resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
+}
+
+GradScalerKwargs scaling_of(const GradScalerKwargs& program,
+                            const std::optional<ResolvedDeepSpeed>& deepspeed) {
+  if (!deepspeed || !deepspeed->loss_scaling || program != GradScalerKwargs{}) return program;
+  const LossScaling& file = *deepspeed->loss_scaling;
+  const bool is_fixed = file.loss_scale != 0;
+  const double first = is_fixed ? file.loss_scale : std::ldexp(1.0, file.initial_scale_power);
+  return {.init_scale = is_fixed ? first : std::max(first, file.min_loss_scale),
+          .growth_interval = file.window,
+          .dynamic = !is_fixed,
+          .min_scale = is_fixed ? 0 : file.min_loss_scale,
+          .hysteresis = file.hysteresis,
+          .consecutive_hysteresis = file.consecutive_hysteresis,
+          .growth_delay = 1};
+}
+
+torch::optim::Optimizer& real_optimizer(torch::optim::Optimizer& given,
+                                        const std::optional<ResolvedDeepSpeed>& deepspeed) {
+  auto* dummy = dynamic_cast<DummyOptim*>(&given);
+  const DeepSpeedFile* file = file_with("optimizer", deepspeed);
+  if (dummy != nullptr && file == nullptr) refuse_dummy("DummyOptim", "optimizer");
+  if (dummy == nullptr && file != nullptr) refuse_second(*file, "optimizer", "DummyOptim");
+  return dummy == nullptr ? given : dummy->made_from(*file);
+}
+
+std::shared_ptr<LRScheduler> real_schedule(const AcceleratedScheduler::Given& given,
+                                           const std::optional<ResolvedDeepSpeed>& deepspeed,
+                                           int ranks) {
+  const auto* ours = std::get_if<std::shared_ptr<LRScheduler>>(&given);
+  auto* dummy = ours == nullptr ? nullptr : dynamic_cast<DummyScheduler*>(ours->get());
+  const DeepSpeedFile* file = file_with("scheduler", deepspeed);
+  if (dummy != nullptr && file == nullptr) refuse_dummy("DummyScheduler", "scheduler");
+  if (dummy == nullptr && file != nullptr) refuse_second(*file, "scheduler", "DummyScheduler");
+  if (dummy == nullptr && ours != nullptr &&
+      dynamic_cast<const DummyOptim*>((*ours)->optimizer()) != nullptr)
+    throw ConfigError(
+        "a schedule of the program was made for a DummyOptim, whose rates count for nothing; only "
+        "a "
+        "DummyScheduler goes with a DummyOptim. Write a section scheduler into DeepSpeed's file");
+  return dummy == nullptr ? nullptr : dummy->made_from(*file, ranks);
+}
+
+void compare_batch(std::int64_t samples, const std::optional<ResolvedDeepSpeed>& deepspeed) {
+  if (!deepspeed || !deepspeed->micro_batch_size) return;
+  const std::int64_t said = *deepspeed->micro_batch_size;
+  if (samples == 0 || samples == said) return;
+  get_logger("accelerate.deepspeed")
+      .warning("the first prepared loader gives each rank " + std::to_string(samples) +
+               " samples in a batch, and " + deepspeed->file->name() + " says " +
+               std::to_string(said) +
+               " (train_micro_batch_size_per_gpu, or what train_batch_size leaves for it): the "
+               "loader's batches count. Change the file, or write \"auto\" there.");
+}
+
+void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded) {
+  const Logger log = get_logger("accelerate");
+  if (const auto names = given_keywords(options.ddp); sharded && !names.empty()) {
+    log.warning(join(names, ", ") + " of DistributedDataParallelKwargs " +
+                (names.size() == 1 ? "has" : "have") +
+                " no effect, because models are sharded: set the corresponding options in "
+                "FullyShardedDataParallelPlugin.");
+  }
+  const auto compiler = env("ACCELERATE_DYNAMO_BACKEND").value_or("");
+  if (!compiler.empty() && lower(compiler) != "no") {
+    log.warning("dynamo_backend is " + compiler +
+                ", which has no effect on a native program: LibTorch has no torch.compile.");
+  }
+}
+
+}  // namespace accelerate::detail
