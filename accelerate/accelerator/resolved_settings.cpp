@@ -136,12 +136,14 @@ std::shared_ptr<LRScheduler> real_schedule(const AcceleratedScheduler::Given& gi
                                            const std::optional<ResolvedDeepSpeed>& deepspeed,
                                            int ranks) {
   const auto* ours = std::get_if<std::shared_ptr<LRScheduler>>(&given);
-  auto* dummy = ours == nullptr ? nullptr : dynamic_cast<DummyScheduler*>(ours->get());
+  LRScheduler* schedule = ours == nullptr ? nullptr : ours->get();
+  auto* dummy = dynamic_cast<DummyScheduler*>(schedule);
   const DeepSpeedFile* file = file_with("scheduler", deepspeed);
   if (dummy != nullptr && file == nullptr) refuse_dummy("DummyScheduler", "scheduler");
   if (dummy == nullptr && file != nullptr) refuse_second(*file, "scheduler", "DummyScheduler");
-  if (dummy == nullptr && ours != nullptr &&
-      dynamic_cast<const DummyOptim*>((*ours)->optimizer()) != nullptr)
+  const bool has_stand_in = file_with("optimizer", deepspeed) != nullptr;
+  if (has_stand_in && dummy == nullptr && schedule != nullptr &&
+      dynamic_cast<const DummyOptim*>(schedule->optimizer()) != nullptr)
     throw ConfigError(
         "a schedule of the program was made for a DummyOptim, whose rates count for nothing; only "
         "a "
