@@ -145,9 +145,9 @@ std::shared_ptr<LRScheduler> real_schedule(const AcceleratedScheduler::Given& gi
   if (has_stand_in && dummy == nullptr && schedule != nullptr &&
       dynamic_cast<const DummyOptim*>(schedule->optimizer()) != nullptr)
     throw ConfigError(
-        "a schedule of the program was made for a DummyOptim, whose rates count for nothing; only "
+        "a schedule of the program was made for a DummyOptim, whose rates count for nothing. Only "
         "a "
-        "DummyScheduler goes with a DummyOptim. Write a section scheduler into DeepSpeed's file");
+        "DummyScheduler goes with it: write a section scheduler into DeepSpeed's file");
   return dummy == nullptr ? nullptr : dummy->made_from(*file, ranks);
 }
 
