@@ -139,6 +139,12 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_from(const DeepSpeedFile& fil
   if (word == "sgd") return make_sgd(groups, section);
   if (word == "adagrad") return make_adagrad(groups, section);
   if (word == "lion") return make_lion(groups, section);
+  if (word == "muon") {
+    throw ConfigError(file.place_of("optimizer.type") +
+                      ": optimizer.type is 'Muon', which in DeepSpeed steps some parameters by "
+                      "Adam. Leave the section out, and prepare two optimizers: Muon over the "
+                      "matrices, AdamW over the rest");
+  }
   const std::vector<std::string> known = {"Adam", "AdamW", "SGD", "Adagrad", "Lion"};
   throw ConfigError(file.place_of("optimizer.type") + ": optimizer.type is '" + type +
                     "', an algorithm that is not built; allowed is one of " + join(known, ", ") +

@@ -271,7 +271,7 @@ TEST(DeepSpeedJson, RefusesOptimizersThatAreNotBuiltAndOptionsOfOthers) {
   };
   for (const auto& [section, part] : std::vector<std::pair<const char*, const char*>>{
            {R"({"type": "Lamb"})", "optimizer.type is 'Lamb', an algorithm that is not built"},
-           {R"({"type": "Muon"})", "optimizer.type is 'Muon', an algorithm that is not built"},
+           {R"({"type": "Muon"})", "optimizer.type is 'Muon', which in DeepSpeed steps some"},
            {R"({"type": "SGD", "params": {"betas": [0.9, 0.9]}})",
             "optimizer.params.betas is no option of SGD"},
            {R"({"type": "AdamW", "params": {"betas": [0.9]}})", "betas has 1 number; allowed are"}})
