@@ -45,7 +45,7 @@ SETUPS = {
 
 
 # What native programs, and what this launcher, leave to Python.
-FOR_PYTHON = {"multi-GPU", "DeepSpeed", "Megatron-LM", "TPU", "parallel groups"}
+FOR_PYTHON = {"multi-GPU", "Megatron-LM", "TPU", "parallel groups"}
 REFUSED_BY_LAUNCH = {"multi-GPU", "TPU"}
 
 
