@@ -5,12 +5,15 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/lerp.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -69,9 +72,17 @@ at::Tensor orthogonalized(const at::Tensor& matrix, const MuonOptions& options) 
   at::Tensor x = is_high ? matrix.t() : matrix;
   // Into new memory: without nesterov `matrix` may be the average itself.
   x = at::div(x, at::clamp(at::linalg_vector_norm(x, 2), options.eps()));
+  // Iterations take turns in two results: new memory for each would cost page faults.
+  at::Tensor gram = at::empty({x.size(0), x.size(0)}, x.options()),
+             polynomial = at::empty_like(gram);
+  std::array<at::Tensor, 2> results;
   for (std::int64_t i = 0; i < options.ns_steps(); ++i) {
-    const at::Tensor gram = at::mm(x, x.t());
-    x = at::addmm(x, at::addmm(gram, gram, gram, b, c), x, a);
+    at::Tensor& result = results[static_cast<std::size_t>(i % 2)];
+    if (!result.defined()) result = at::empty(x.sizes(), x.options());
+    at::mm_out(gram, x, x.t());
+    at::addmm_out(polynomial, gram, gram, gram, b, c);
+    at::addmm_out(result, x, polynomial, x, a);
+    x = result;
   }
   return is_high ? x.t() : x;
 }
