@@ -1,19 +1,14 @@
 #include "accelerate/optim/schedules/one_cycle_lr.h"
 
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "accelerate/base/error.h"
-#include "accelerate/optim/algorithms/lion.h"
-#include "accelerate/optim/algorithms/muon.h"
-#include "accelerate/optim/algorithms/schedule_free_adamw.h"
+#include "accelerate/optim/optimizer_fields.h"
 
 namespace accelerate {
 namespace {
@@ -153,31 +148,38 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-// Calls `use` with the momentum of typed options, or with the first beta. Returns false for other
-// options.
-template <typename Options, typename Use>
-bool if_momentum(OptimizerOptions& options, const Use& use) {
-  auto* typed = dynamic_cast<Options*>(&options);
-  if (typed == nullptr) return false;
-  use("momentum", typed->momentum());
-  return true;
-}
+// Calls `use` for the option "momentum", and for the first of the option "betas".
+template <typename Use>
+struct MomentumField {
+  const Use& use;
+  bool found = false;
 
-template <typename Options, typename Use>
-bool if_betas(OptimizerOptions& options, const Use& use) {
-  auto* typed = dynamic_cast<Options*>(&options);
-  if (typed == nullptr) return false;
-  use("betas", std::get<0>(typed->betas()));
-  return true;
-}
+  void operator()(const char* name, double& value) {
+    if (std::string_view(name) == "momentum") give(name, value);
+  }
+  void operator()(const char* name, std::tuple<double, double>& value) {
+    if (std::string_view(name) == "betas") give(name, std::get<0>(value));
+  }
+  template <typename Other>
+  void operator()(const char*, Other&) {}
 
+ private:
+  void give(const char* name, double& value) {
+    found = true;
+    use(name, value);
+  }
+};
+
+// Calls `use` with the name and value of what a schedule may cycle. Returns whether there is any.
 template <typename Use>
 bool visit_momentum(OptimizerOptions& options, const Use& use) {
-  using namespace torch::optim;
-  return if_momentum<SGDOptions>(options, use) || if_momentum<RMSpropOptions>(options, use) ||
-         if_momentum<MuonOptions>(options, use) || if_betas<AdamOptions>(options, use) ||
-         if_betas<AdamWOptions>(options, use) || if_betas<LionOptions>(options, use) ||
-         if_betas<ScheduleFreeAdamWOptions>(options, use);
+  MomentumField<Use> field{use};
+  any_optimizer_kind([&]<typename Kind>(Kind) {
+    auto* typed = dynamic_cast<typename Kind::Options*>(&options);
+    if (typed != nullptr) Kind::options(*typed, field);
+    return typed != nullptr;
+  });
+  return field.found;
 }
 
 }  // namespace
