@@ -31,7 +31,7 @@ FOLDERS = {
     "comm": {"shared_memory": set(), "state": set()},
     "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients", "offload"},
                  "recompute": {"sharded"}, "offload": set()},
-    "optim": {"precision": set(), "algorithms": set(), "schedules": {"algorithms"}},
+    "optim": {"precision": set(), "algorithms": set(), "schedules": set()},
     "watch": {"run_log": set(), "page": {"run_log"}, "terminal": {"run_log"}, "trackers": set(), "profiler": set()},
     "accelerator": {"batch_size": set(), "graphs": set()},
     "transformers": {"hub": set(), "tokenizers": {"hub"}, "datasets": {"hub", "tokenizers"},
