@@ -40,7 +40,7 @@ class AddToCorpus(unittest.TestCase):
     def test_a_wrong_name_is_told_which_there_are(self):
         result = subprocess.run([sys.executable, FUZZ / "add_to_corpus.py", "gufg", self.findings], capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("'gufg' is not a fuzzer; there are dataset_files, gguf, ", result.stderr)
+        self.assertIn("'gufg' is not a fuzzer; there are dataset_files, ", result.stderr)
 
 
 if __name__ == "__main__":
