@@ -34,6 +34,13 @@ if(Python3_Interpreter_FOUND)
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")
 endif()
 
+# The store of several machines against c10d's, and a job with a launcher of torchrun.
+if(TARGET accelerate_program)
+  add_test(NAME launch.store_live COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/launch/machines/store_live.py"
+                                          $<TARGET_FILE:accelerate_program> --calls 300)
+  set_tests_properties(launch.store_live PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;live")
+endif()
+
 # Tokenizers and the hub's cache against the originals.
 if(TARGET accelerate_tokenizers)
   set(live_tokenizers "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/tokenizers/live_test.py")

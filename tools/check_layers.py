@@ -27,6 +27,7 @@ FOLDERS = {
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
                 "shards": {"documents", "safetensors", "weights"}, "tensorboard": set(), "gguf": set()},
+    "launch": {"config": set(), "machines": {"config"}},
     "tensor": {"compat": set(), "construction": {"compat"}},
     "comm": {"shared_memory": set(), "state": set()},
     "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients", "offload"},

@@ -158,4 +158,9 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
+std::string format_duration(std::chrono::milliseconds duration) {
+  if (duration.count() < 1000) return std::to_string(duration.count()) + " ms";
+  return std::to_string(duration.count() / 1000) + " s";
+}
+
 }  // namespace accelerate

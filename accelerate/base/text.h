@@ -1,6 +1,7 @@
 // Small text helpers that more than one folder needs.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -54,5 +55,8 @@ namespace accelerate {
 
 /// "1.61 GB": base 1024, two decimals, units B KB MB GB TB PB, as upstream's `convert_bytes`.
 [[nodiscard]] std::string format_bytes(double bytes);
+
+/// Returns e.g. "12 s" or "350 ms".
+[[nodiscard]] std::string format_duration(std::chrono::milliseconds duration);
 
 }  // namespace accelerate

@@ -64,11 +64,6 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find(". "));  // what follows is advice for Gloo's developers
 }
 
-std::string format_duration(std::chrono::milliseconds duration) {
-  if (duration.count() < 1000) return std::to_string(duration.count()) + " ms";
-  return std::to_string(duration.count() / 1000) + " s";
-}
-
 GroupDiagnosis::GroupDiagnosis(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                std::chrono::milliseconds timeout)
     : store_(std::move(store)), rank_(rank), size_(size), timeout_(timeout) {}

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/base/text.h"
 #include "accelerate/comm/deadline.h"
 
 namespace accelerate::detail {
@@ -166,9 +167,6 @@ class Waiting {
 /// Returns the first line of an exception of c10d or Gloo, without source positions, stack traces
 /// and advice for Gloo's developers.
 [[nodiscard]] std::string first_line(const std::exception& error);
-
-/// Returns e.g. "12 s" or "350 ms".
-[[nodiscard]] std::string format_duration(std::chrono::milliseconds duration);
 
 inline constexpr std::chrono::milliseconds kWaitSlice{5'000};
 

@@ -13,6 +13,9 @@ namespace {
 
 // More ranks than this on one machine is a typing error, not a plan.
 constexpr std::int64_t kMostProcesses = 4096;
+constexpr std::int64_t kMostMachines = 65'536;
+// Where machines meet if nobody says a port; upstream's.
+constexpr int kUsualPort = 29500;
 
 class Merge {
  public:
@@ -27,6 +30,7 @@ class Merge {
     take_defaults();
     // A default is allowed even where its feature is not built, so defaults come before.
     refuse_what_is_not_built();
+    read_machines();
     // Ranks, then the cores that ranks divide, then the threads that fit onto a rank's cores.
     choose_processes();
     choose_cores();
@@ -205,6 +209,37 @@ class Merge {
          where_it_counts + ".");
   }
 
+  // --- Machines ------------------------------------------------------------------------------
+
+  void read_machines() {
+    settings_.num_machines = ranged("num_machines", {1, kMostMachines}).value_or(1);
+    const std::int64_t last = settings_.num_machines - 1;
+    const auto rank = parse_int(text("machine_rank")).value_or(0);
+    if (is_one_machine() && rank != 0 && !is_given("machine_rank")) {
+      return tell_left_over({where("machine_rank")}, "on one machine");
+    }
+    if (rank > last) {
+      throw ConfigError(where("machine_rank") + " is '" + text("machine_rank") + "', and " +
+                        (is_one_machine()
+                             ? "there is one machine: allowed is 0. Say with "
+                               "--num_machines how many take part."
+                             : "there are " + std::to_string(last + 1) +
+                                   " machines: allowed are 0 to " + std::to_string(last) + "."));
+    }
+    settings_.machine_rank = ranged("machine_rank", {0, last}).value_or(0);
+    if (is_one_machine()) return;
+    if (text("main_process_ip").empty()) {
+      throw ConfigError(where("num_machines") + " is '" + text("num_machines") +
+                        "', but nobody says where they meet. Give all of them the address of "
+                        "machine 0: --main_process_ip ADDRESS.");
+    }
+    if (parse_int(text("main_process_port")) == 0) {
+      throw ConfigError(where("main_process_port") +
+                        " is '0', a free port, which other machines cannot know. Give all "
+                        "machines the same port, from 1 to 65535.");
+    }
+  }
+
   // --- Ranks, cores, threads, port -----------------------------------------------------------
 
   // Returns an integer setting that must lie within `range`; nullopt when it has no value.
@@ -221,8 +256,8 @@ class Merge {
     const auto ids = parse_gpu_ids(text("gpu_ids"), where("gpu_ids"));
     const int gpus = ids.empty() ? machine_.gpus : static_cast<int>(ids.size());
     settings_.on_cpu = is_on("cpu") || machine_.gpus == 0;
-    const auto asked = ranged("num_processes", {1, kMostProcesses});
-    settings_.num_processes = asked.value_or(settings_.on_cpu ? 1 : std::max(gpus, 1));
+    const auto asked = ranged("num_processes", {1, kMostProcesses * settings_.num_machines});
+    settings_.num_processes = asked ? share_of(*asked) : settings_.on_cpu ? 1 : std::max(gpus, 1);
     if (is_given("multi_gpu") && asked && *asked < 2) {
       throw ConfigError("--multi_gpu needs at least 2 processes, and --num_processes is '" +
                         text("num_processes") + "'.");
@@ -232,7 +267,8 @@ class Merge {
                         "', yet training is to use several: name at least two, or write all.");
     }
     // Upstream calls this multi_gpu too, when nothing else was said.
-    if (!request_.config && !settings_.on_cpu && settings_.num_processes > 1)
+    const int all = settings_.num_processes * settings_.num_machines;
+    if (!request_.config && !settings_.on_cpu && all > 1)
       settings_.values["multi_gpu"].text = "True";
     if (!settings_.on_cpu && settings_.num_processes > gpus) {
       warn(std::to_string(settings_.num_processes) + " ranks share " + std::to_string(gpus) +
@@ -240,6 +276,15 @@ class Merge {
     }
     if (is_on("multi_gpu") && settings_.on_cpu)
       warn("there is no GPU to be seen on this machine: the ranks train on the CPU.");
+  }
+
+  // Returns the ranks of one machine. num_processes counts those of all, as upstream's does.
+  [[nodiscard]] int share_of(int ranks_of_all) const {
+    if (ranks_of_all % settings_.num_machines == 0) return ranks_of_all / settings_.num_machines;
+    throw ConfigError(where("num_processes") + " is '" + text("num_processes") +
+                      "', the ranks of all machines, which " +
+                      std::to_string(settings_.num_machines) +
+                      " machines cannot share equally. Give a multiple of num_machines.");
   }
 
   // On GPUs the ranks bind themselves when asked to, because only they know which GPU they take.
@@ -303,7 +348,8 @@ class Merge {
   }
 
   void read_port_and_grace_period() {
-    settings_.main_process_port = ranged("main_process_port", {0, 65535}).value_or(0);
+    settings_.main_process_port =
+        ranged("main_process_port", {0, 65535}).value_or(is_one_machine() ? 0 : kUsualPort);
     const double seconds = parse_double(text("grace_period")).value_or(30);
     if (seconds < 0 || seconds > 1e6) {
       throw ConfigError("--grace_period is '" + text("grace_period") +
@@ -342,7 +388,7 @@ class Merge {
 
   void decide_whether_alone() {
     const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
-    settings_.alone = settings_.num_processes == 1 &&
+    settings_.alone = settings_.num_processes == 1 && is_one_machine() &&
                       std::ranges::none_of(modes, [&](const char* mode) { return is_on(mode); });
   }
 

@@ -227,47 +227,68 @@ Environment shared_environment(const LaunchOptions& settings, ProgramKind kind) 
 
 Environment rank_environment(const LaunchOptions& settings, int rank, const MeetingPoint& meeting) {
   if (settings.alone) return {};
-  const std::string me = std::to_string(rank);
-  const std::string all = std::to_string(settings.num_processes);
+  const bool is_one_machine = meeting.machines == 1;
+  const auto number = [](int value) { return std::to_string(value); };
+  const int here = settings.num_processes;
   Environment environment = {
-      {"RANK", me},
-      {"LOCAL_RANK", me},
-      {"WORLD_SIZE", all},
-      {"LOCAL_WORLD_SIZE", all},
-      {"GROUP_RANK", "0"},
-      {"GROUP_WORLD_SIZE", "1"},
-      {"ROLE_RANK", me},
-      {"ROLE_WORLD_SIZE", all},
+      {"RANK", number(meeting.first_rank + rank)},
+      {"LOCAL_RANK", number(rank)},
+      {"WORLD_SIZE", number(is_one_machine ? here : meeting.ranks_of_all)},
+      {"LOCAL_WORLD_SIZE", number(here)},
+      {"GROUP_RANK", number(meeting.machine)},
+      {"GROUP_WORLD_SIZE", number(meeting.machines)},
+      {"ROLE_RANK", number(meeting.first_role_rank + rank)},
+      {"ROLE_WORLD_SIZE", number(is_one_machine ? here : meeting.ranks_of_role)},
       {"ROLE_NAME", settings.text("role")},
       {"MASTER_ADDR", meeting.address},
-      {"MASTER_PORT", std::to_string(meeting.port)},
+      {"MASTER_PORT", number(meeting.port)},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
       {"TORCHELASTIC_RUN_ID", "none"},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
-      // Rank 0 hosts the store. "False" rather than unset: we may run below a torchrun that said
-      // True.
-      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+      // On one machine rank 0 hosts the store. "False" rather than unset: we may run below a
+      // torchrun that said True.
+      {"TORCHELASTIC_USE_AGENT_STORE", is_one_machine ? "False" : "True"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
   return environment;
 }
 
-LaunchPlan make_plan(const LaunchOptions& settings, const std::vector<std::string>& program) {
+Environment settings_of_all_machines(const LaunchOptions& settings) {
+  Environment all = shared_environment(settings, ProgramKind::native);
+  std::erase_if(all, [](const auto& variable) {
+    const std::string& name = variable.first;
+    const bool is_of_machine = name == "ACCELERATE_CPU_AFFINITY" || name == "ACCELERATE_DEBUG_MODE";
+    const auto begins = {"ACCELERATE_", "FSDP_", "PARALLELISM_CONFIG_", "MEGATRON_LM_"};
+    return is_of_machine ||
+           std::ranges::none_of(begins, [&](const char* begin) { return name.starts_with(begin); });
+  });
+  return all;
+}
+
+LaunchPlan make_plan(const LaunchOptions& settings, const std::vector<std::string>& program,
+                     const MeetingPoint* meeting) {
   auto argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
-  LaunchPlan plan =
-      make_plan(settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native);
+  LaunchPlan plan = make_plan(
+      settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native, meeting);
   plan.argv = std::move(argv);
   return plan;
 }
 
-LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind) {
+LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const MeetingPoint* met) {
+  if (settings.num_machines > 1 && met == nullptr) {
+    throw LaunchError(
+        "the plan of one of several machines needs to know where they have met: see "
+        "MachineGroup in launch/machines/machine_group.h");
+  }
   LaunchPlan plan;
   plan.warnings = settings.warnings;
   plan.grace_period = settings.grace_period;
   plan.shared = shared_environment(settings, kind);
   warn_of_overruled_variables(settings, plan);
-  const auto meeting = settings.alone ? MeetingPoint{} : choose_meeting_point(settings, plan);
+  MeetingPoint meeting = met == nullptr ? MeetingPoint{} : *met;
+  if (met == nullptr && !settings.alone) meeting = choose_meeting_point(settings, plan);
+  plan.first_rank = meeting.first_rank;
   plan.cores = settings.cores;
   for (int rank = 0; rank < settings.num_processes; ++rank) {
     plan.ranks.push_back(rank_environment(settings, rank, meeting));

@@ -58,8 +58,12 @@ std::string likely_cause(const RankResult& rank) {
   }
 }
 
+std::string describe_end(const EndElsewhere& end) {
+  return "machine " + std::to_string(end.machine) + " (" + end.host + "): " + end.what;
+}
+
 std::string describe_others(const LaunchResult& result) {
-  if (!result.first_failure) return {};
+  if (!result.first_failure && !result.elsewhere) return {};
   std::string text;
   std::vector<int> stopped;
   std::vector<int> done;

@@ -51,9 +51,11 @@ struct Setting {
 struct LaunchOptions {
   /// Every flag that has a value, and every key of the file, by name.
   std::map<std::string, Setting> values;
-  int num_processes = 1;
+  int num_processes = 1;  ///< Ranks of this machine.
+  int num_machines = 1;
+  int machine_rank = 0;
   int threads_per_process = 1;
-  int main_process_port = 0;  ///< 0: a free one.
+  int main_process_port = 0;  ///< 0: a free one, on one machine.
   std::chrono::milliseconds grace_period{30'000};
   bool on_cpu = false;  ///< Somebody asks for the CPU, or there is no GPU.
   /// Whether there is one process that is told nothing of ranks. It runs as if started by hand.

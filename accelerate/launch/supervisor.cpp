@@ -55,10 +55,14 @@ std::string exec_sentence(const std::string& program, int error) {
   return text;
 }
 
+int exit_code_of(const RankResult& rank) {
+  return rank.signal ? 128 + *rank.signal : rank.exit_code.value_or(1);
+}
+
 class Supervisor {
  public:
-  Supervisor(const LaunchPlan& plan, const LaunchEvents& events)
-      : plan_(plan), events_(events), guardian_(plan.ranks.size()) {}
+  Supervisor(const LaunchPlan& plan, const LaunchEvents& events, OtherMachines* others)
+      : plan_(plan), events_(events), others_(others), guardian_(plan.ranks.size()) {}
 
   LaunchResult run() {
     start();
@@ -99,7 +103,7 @@ class Supervisor {
                                       signals_.pipe_action_before(), binding_of(index)});
     guardian_.guard(rank.child.pid);
     rank.ended = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
-    rank.result.rank = index;
+    rank.result.rank = plan_.first_rank + index;
     rank.result.pid = rank.child.pid;
     return rank;
   }
@@ -107,6 +111,7 @@ class Supervisor {
   // Returns the launcher's descriptors, which copies must close. Executing a program closes them.
   [[nodiscard]] std::vector<int> own_descriptors() const {
     std::vector<int> descriptors{signals_.fd(), guardian_.fd()};
+    if (others_ != nullptr) descriptors.push_back(others_->fd());
     for (const auto& rank : ranks_) {
       if (rank.ended.get() >= 0) descriptors.push_back(rank.ended.get());
       if (rank.child.exec_failure.get() >= 0) descriptors.push_back(rank.child.exec_failure.get());
@@ -137,9 +142,11 @@ class Supervisor {
       if (rank.ended.get() < 0) all_watched = false;
       polls.push_back({rank.ended.get(), POLLIN, 0});
     }
+    if (others_ != nullptr && !result_.elsewhere) polls.push_back({others_->fd(), POLLIN, 0});
     poll(polls.data(), polls.size(), timeout(all_watched));
     heed_signals();
     collect();
+    hear_others();
     enforce_deadline();
   }
 
@@ -171,8 +178,25 @@ class Supervisor {
     if (!result_.interrupted_by && !result_.first_failure) {
       result_.interrupted_by = signal;
       if (events_.interrupted) events_.interrupted(signal);
+      tell_others(signal_name(signal) + " asked its launcher to end", 128 + signal);
     }
     stop(signal);
+  }
+
+  // What another machine says counts only if nothing has happened here before.
+  void hear_others() {
+    if (others_ == nullptr || result_.elsewhere) return;
+    auto end = others_->news();
+    if (!end) return;
+    result_.elsewhere = std::move(end);
+    if (stopping_) return;
+    if (events_.ended_elsewhere) events_.ended_elsewhere(*result_.elsewhere);
+    stop(SIGTERM);
+  }
+
+  void tell_others(const std::string& what, int exit_code) {
+    if (others_ != nullptr)
+      others_->tell({.machine = 0, .host = {}, .what = what, .exit_code = exit_code});
   }
 
   // Collects every rank that has ended; the first failure among them ends the group.
@@ -188,6 +212,7 @@ class Supervisor {
     std::ranges::stable_partition(failures, [](const auto& r) { return r.signal.has_value(); });
     result_.first_failure = failures.front().rank;
     if (events_.rank_failed) events_.rank_failed(failures.front());
+    tell_others(describe_rank(failures.front()), exit_code_of(failures.front()));
     stop(SIGTERM);
   }
 
@@ -252,6 +277,7 @@ class Supervisor {
 
   const LaunchPlan& plan_;
   const LaunchEvents& events_;
+  OtherMachines* others_;
   detail::SignalScope signals_;  // first: writing to the guardian's broken pipe must not kill us
   detail::Guardian guardian_;
   std::vector<Rank> ranks_;
@@ -265,14 +291,19 @@ class Supervisor {
 
 }  // namespace
 
-int LaunchResult::exit_code() const {
-  if (interrupted_by) return 128 + *interrupted_by;
-  if (!first_failure) return 0;
-  const auto& rank = ranks[static_cast<std::size_t>(*first_failure)];
-  return rank.signal ? 128 + *rank.signal : rank.exit_code.value_or(1);
+const RankResult* LaunchResult::failed_rank() const {
+  const auto found = std::ranges::find_if(
+      ranks, [&](const RankResult& rank) { return rank.rank == first_failure; });
+  return found == ranks.end() ? nullptr : &*found;
 }
 
-LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events) {
+int LaunchResult::exit_code() const {
+  if (interrupted_by) return 128 + *interrupted_by;
+  if (const RankResult* rank = failed_rank()) return exit_code_of(*rank);
+  return elsewhere ? elsewhere->exit_code : 0;
+}
+
+LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events, OtherMachines* others) {
   if ((plan.argv.empty() && !plan.body) || plan.ranks.empty()) {
     throw LaunchError("there is nothing to launch: the plan has no program or no ranks");
   }
@@ -280,7 +311,7 @@ LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events) {
     throw LaunchError("the plan has " + std::to_string(plan.ranks.size()) +
                       " ranks and cores for " + std::to_string(plan.cores.size()) + " of them");
   }
-  return Supervisor(plan, events).run();
+  return Supervisor(plan, events, others).run();
 }
 
 }  // namespace accelerate

@@ -40,13 +40,39 @@ struct RankResult {
   [[nodiscard]] bool failed() const { return signal.has_value() || exit_code.value_or(0) != 0; }
 };
 
-struct LaunchResult {
-  std::vector<RankResult> ranks;      ///< In the order of ranks.
-  std::optional<int> first_failure;   ///< The rank whose failure ended the group.
-  std::optional<int> interrupted_by;  ///< The signal that asked the launcher to end.
+/// Why the ranks of this machine end although none of them failed: something happened on another
+/// machine of the job.
+struct EndElsewhere {
+  int machine = 0;   ///< --machine_rank of that machine.
+  std::string host;  ///< Its name.
+  /// What happened there, e.g. "rank 3 (pid 4242) exited with code 7 after 0.2 s".
+  std::string what;
+  int exit_code = 1;  ///< With which all launchers end.
+};
 
+/// What a launcher knows of the other machines of its job.
+class OtherMachines {
+ public:
+  virtual ~OtherMachines() = default;
+  /// A descriptor that becomes readable when there may be news.
+  [[nodiscard]] virtual int fd() const = 0;
+  /// Returns the first end that another machine told of; nullopt if there is none. Does not block.
+  [[nodiscard]] virtual std::optional<EndElsewhere> news() = 0;
+  /// Tells the other machines that the ranks of this one end, with `what` and `exit_code` of `end`.
+  /// Never throws.
+  virtual void tell(const EndElsewhere& end) = 0;
+};
+
+struct LaunchResult {
+  std::vector<RankResult> ranks;          ///< In the order of ranks.
+  std::optional<int> first_failure;       ///< The rank whose failure ended the group.
+  std::optional<int> interrupted_by;      ///< The signal that asked the launcher to end.
+  std::optional<EndElsewhere> elsewhere;  ///< What ended the group from another machine.
+
+  /// The result of the rank that failed first; null if none did.
+  [[nodiscard]] const RankResult* failed_rank() const;
   /// 0 when every rank succeeded, 128 + signal after an interruption, else the exit code of the
-  /// first failure (128 + its signal when one killed it).
+  /// first failure (128 + its signal when one killed it), here or on another machine.
   [[nodiscard]] int exit_code() const;
 };
 
@@ -56,6 +82,8 @@ struct LaunchEvents {
   std::function<void(const RankResult&)> rank_failed;
   /// The launcher was asked to end; the ranks were sent the same signal.
   std::function<void(int signal)> interrupted;
+  /// Another machine ended the job; the ranks here are told to end.
+  std::function<void(const EndElsewhere&)> ended_elsewhere;
   /// Ranks that did not end in the grace period, or after a second SIGINT, are killed.
   std::function<void()> killing;
 };
@@ -74,7 +102,11 @@ struct LaunchEvents {
 /// Threads: the caller's signal mask is changed during the call, so no other thread of the process
 /// may have these signals unblocked. Throws LaunchError when a rank cannot be started; the ranks
 /// that were started are ended first. Cost: about a millisecond a rank; no polling.
-LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {});
+///
+/// `others`: the other machines of the job, which hear of a failure or an interruption here, and
+/// whose end ends the ranks here as a failure does; null if there are none.
+LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {},
+                    OtherMachines* others = nullptr);
 
 // How a launch went, in words for a terminal.
 
@@ -86,6 +118,9 @@ LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {});
 
 /// Names, in a sentence, what often ends a rank like this; "" if there is nothing to name.
 [[nodiscard]] std::string likely_cause(const RankResult& rank);
+
+/// "machine 1 (node-b): rank 3 (pid 4242) exited with code 7 after 0.2 s".
+[[nodiscard]] std::string describe_end(const EndElsewhere& end);
 
 /// Says what became of the ranks other than the first failure, in lines that end with a line end.
 /// Empty when there is nothing to tell.

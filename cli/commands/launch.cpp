@@ -4,10 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <memory>
 
 #include "accelerate/base/logger.h"
 #include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/launch/flags.h"
+#include "accelerate/launch/machines/machine_group.h"
+#include "accelerate/launch/program.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/supervisor.h"
 #include "cli/reference/command_text.h"
@@ -17,11 +20,13 @@ namespace accelerate::cli {
 namespace {
 
 constexpr const char* kLaunchAbout =
-    "Start a program once a rank, on the GPUs or the CPU of this machine";
+    "Start a program once a rank, on the GPUs or the CPUs of one machine or of several";
 
 constexpr const char* kMore = R"(
   accelerate launch --num_processes 2 ./train --epochs 3
   accelerate launch --config_file fsdp.yaml train.py
+  accelerate launch --num_machines 2 --machine_rank 0 --num_processes 8 \
+    --main_process_ip 10.0.0.1 ./train
 
 Flags may be written with - or _, as --flag value or --flag=value, and come
 before the program. Each overrides the key of the same name in the configuration
@@ -51,6 +56,11 @@ LaunchEvents events_to(std::ostream& err, const LaunchPlan& plan) {
                 grace(plan) + (signal == SIGINT ? " to end; Ctrl-C again kills them" : " to end"))
         << std::flush;
   };
+  events.ended_elsewhere = [&](const EndElsewhere& end) {
+    err << note(describe_end(end)) << "  ending the ranks here, which have up to " << grace(plan)
+        << "\n"
+        << std::flush;
+  };
   events.killing = [&] { err << note("killing the ranks that still run") << std::flush; };
   return events;
 }
@@ -65,6 +75,16 @@ void tell_notes(const LaunchOptions& settings, std::ostream& err) {
       logger.info(line);
     }
   }
+}
+
+// Waits for the other machines. What would keep this one from starting is found before.
+std::unique_ptr<MachineGroup> meet(const LaunchOptions& settings,
+                                   const std::vector<std::string>& program, bool quiet,
+                                   std::ostream& err) {
+  (void)resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
+  MachineOptions options = machine_options(settings);
+  if (!quiet) options.report = [&err](const std::string& text) { err << note(text) << std::flush; };
+  return std::make_unique<MachineGroup>(std::move(options));
 }
 
 }  // namespace
@@ -83,12 +103,19 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
   }
   const bool quiet = arguments.flags.contains("quiet");
   const auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
-  const LaunchPlan plan = make_plan(settings, arguments.program);
+  std::unique_ptr<MachineGroup> machines;
+  if (settings.num_machines > 1) machines = meet(settings, arguments.program, quiet, err);
+  const LaunchPlan plan =
+      make_plan(settings, arguments.program, machines ? &machines->meeting() : nullptr);
   for (const auto& warning : plan.warnings) err << note(warning);
   if (const auto problem = problem_with_torch(); !problem.empty()) err << note(problem);
   tell_notes(settings, err);
   err.flush();
-  const LaunchResult result = launch(plan, quiet ? LaunchEvents{} : events_to(err, plan));
+  LaunchResult result = launch(plan, quiet ? LaunchEvents{} : events_to(err, plan), machines.get());
+  if (machines && result.exit_code() == 0) {
+    result.elsewhere = machines->finish();
+    if (result.elsewhere && !quiet) err << note(describe_end(*result.elsewhere));
+  }
   if (!quiet) err << describe_others(result);
   return result.exit_code();
 }

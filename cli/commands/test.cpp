@@ -59,8 +59,8 @@ class OutputToFile {
 
 // Says how a launch failed, for example "rank 1 was killed by SIGSEGV"; "" if it did not.
 std::string failure_of(const LaunchResult& result) {
-  if (!result.first_failure) return "";
-  const RankResult& rank = result.ranks[static_cast<std::size_t>(*result.first_failure)];
+  if (result.failed_rank() == nullptr) return "";
+  const RankResult& rank = *result.failed_rank();
   const std::string cause = likely_cause(rank);
   return describe_rank(rank) + (cause.empty() ? "" : ". " + cause);
 }
@@ -152,7 +152,13 @@ int run_test(const TestOptions& options, std::ostream& out) {
   if (options.config_file) flags["config_file"] = options.config_file->string();
   LaunchRequest request = read_request(std::move(flags));
   if (!request.config) request.flags["num_processes"] = std::to_string(std::max(gpu_count(), 1));
-  const auto settings = merge_settings(request, this_machine());
+  LaunchOptions settings = merge_settings(request, this_machine());
+  if (settings.num_machines > 1) {
+    out << "Of " << settings.num_machines << " machines this one is tested, by itself.\n";
+    settings.num_machines = 1;
+    settings.machine_rank = settings.main_process_port = 0;
+    settings.values.erase("main_process_ip");
+  }
   const TemporaryFolder folder("test");
   const fs::path log = folder.path() / "log";
   out << "Testing " << set_up(settings) << " ...\n" << std::flush;

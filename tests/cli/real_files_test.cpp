@@ -10,8 +10,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/config/deepspeed.h"
-#include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
+#include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/launch/protocol.h"
 #include "cli/commands/commands.h"
 #include "tests/support/files.h"
@@ -60,7 +60,7 @@ const RealFile kFiles[] = {
     {"deepspeed_pdsh_left_over.yaml",
      "'deepspeed_hostfile' in FILE, 'deepspeed_multinode_launcher' in FILE have no effect on one"},
     {"deepspeed_experts.yaml"},
-    {"cluster_two_nodes.yaml", "!'num_machines' in FILE is '2'; what it asks for comes in a later"},
+    {"cluster_two_nodes.yaml"},
     {"cluster_address_left_over.yaml",
      "'main_process_ip' in FILE is '192.0.2.17', which is not an address of this machine, and has "
      "no effect on one machine: ranks meet on 127.0.0.1."},
@@ -167,7 +167,9 @@ TEST_P(RealFiles, AreLaunched) {
   const bool is_taken = expect_outcome(GetParam().launch, file, [&] {
     const auto settings =
         merge_settings(read_request({{"config_file", file}}), {.gpus = 8, .cores = 8});
-    const auto plan = make_plan(settings, ProgramKind::native);
+    const MeetingPoint met{.machines = settings.num_machines, .ranks_of_all = 16};
+    const auto plan =
+        make_plan(settings, ProgramKind::native, settings.num_machines > 1 ? &met : nullptr);
     shared = plan.shared;
     return plan.warnings;
   });

@@ -298,9 +298,7 @@ TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
 }
 
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
-  const std::vector<std::pair<const char*, const char*>> rows = {{"num_machines", "2"},
-                                                                 {"machine_rank", "1"},
-                                                                 {"rdzv_backend", "etcd"},
+  const std::vector<std::pair<const char*, const char*>> rows = {{"rdzv_backend", "etcd"},
                                                                  {"rdzv_conf", "a=b"},
                                                                  {"max_restarts", "1"},
                                                                  {"tee", "3"},
@@ -318,6 +316,44 @@ TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
   }
 }
 
+TEST_F(Settings, ReadTheMachines) {
+  const Flags flags = {{"cpu", "True"},
+                       {"num_machines", "4"},
+                       {"machine_rank", "3"},
+                       {"main_process_ip", "::1"},
+                       {"num_processes", "8"}};
+  const auto settings = merge(flags);
+  EXPECT_EQ(settings.num_machines, 4);
+  EXPECT_EQ(settings.machine_rank, 3);
+  EXPECT_EQ(settings.num_processes, 2) << "of this machine";
+  EXPECT_EQ(settings.main_process_port, 29500);
+  EXPECT_FALSE(settings.alone);
+  const auto of_file = merge({},
+                             "distributed_type: MULTI_CPU\nnum_machines: 2\nmachine_rank: 1\n"
+                             "num_processes: 2\nmain_process_ip: 10.0.0.1\n"
+                             "main_process_port: 4000\nsame_network: false\n");
+  EXPECT_EQ(of_file.machine_rank, 1);
+  EXPECT_EQ(of_file.num_processes, 1);
+  EXPECT_EQ(of_file.main_process_port, 4000);
+  EXPECT_FALSE(of_file.alone) << "there are other ranks elsewhere";
+}
+
+TEST_F(Settings, NameWhatIsWrongWithMachines) {
+  const Flags good = {{"num_machines", "2"}, {"main_process_ip", "10.0.0.1"}};
+  const auto refused = [&](Flags flags, const std::string& why) {
+    for (const auto& [name, value] : good) flags.try_emplace(name, value);
+    expect_refused(flags, "", why);
+  };
+  refused({{"machine_rank", "2"}},
+          "--machine_rank is '2', and there are 2 machines: allowed are 0 to 1");
+  refused({{"num_processes", "3"}}, "the ranks of all machines, which 2 machines cannot share");
+  refused({{"main_process_ip", ""}}, "nobody says where they meet");
+  refused({{"main_process_port", "0"}}, "--main_process_port is '0', a free port, which other");
+  refused({{"num_machines", "0"}}, "--num_machines is '0'; it must lie between 1");
+  refused({{"rdzv_backend", "c10d"}}, "--rdzv_backend is 'c10d'");
+  expect_refused({{"machine_rank", "1"}}, "", "--machine_rank is '1', and there is one machine");
+}
+
 TEST_F(Settings, TakeTheDefaultsOfWhatComesLater) {
   EXPECT_NO_THROW(merge({{"num_machines", "1"},
                          {"machine_rank", "0"},
@@ -328,8 +364,6 @@ TEST_F(Settings, TakeTheDefaultsOfWhatComesLater) {
 }
 
 TEST_F(Settings, NameTheKeyOfTheFileThatIsNotAllowed) {
-  expect_refused({}, "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 2\n",
-                 "'num_machines' in c.yaml is '2'");
   expect_refused({}, "distributed_type: XLA\nnum_processes: 2\n",
                  "distributed_type in c.yaml is XLA");
   expect_refused({}, "distributed_type: MULTI_CPU\nnum_processes: -1\n", "pass --num_processes N");
