@@ -25,8 +25,8 @@ constexpr const char* kLaunchAbout =
 constexpr const char* kMore = R"(
   accelerate launch --num_processes 2 ./train --epochs 3
   accelerate launch --config_file fsdp.yaml train.py
-  accelerate launch --num_machines 2 --machine_rank 0 --num_processes 8 \
-    --main_process_ip 10.0.0.1 ./train
+  accelerate launch --num_machines 2 --machine_rank 0
+    --main_process_ip 10.0.0.1 --num_processes 8 ./train
 
 Flags may be written with - or _, as --flag value or --flag=value, and come
 before the program. Each overrides the key of the same name in the configuration
