@@ -38,6 +38,15 @@ std::string checked_integer(const std::string& text, const std::string& where) {
   return std::to_string(*value);
 }
 
+std::string checked_range(const std::string& text, const std::string& where) {
+  const auto words = split(text, ':');
+  const bool are_numbers = words.size() <= 2 && std::ranges::all_of(words, [](const auto& word) {
+                             return parse_int(word).has_value();
+                           });
+  if (!are_numbers) refuse(where, text, "it must be a whole number, or two, such as 2:4.");
+  return text;
+}
+
 std::string checked_number(const std::string& text, const std::string& where) {
   const auto value = parse_double(text);
   if (!value || !std::isfinite(*value)) refuse(where, text, "it must be a number.");
@@ -177,6 +186,8 @@ std::string checked_value(const Flag& flag, const std::string& text, const std::
       return checked_choice(flag, text, where);
     case FlagKind::integer:
       return checked_integer(text, where);
+    case FlagKind::range:
+      return checked_range(text, where);
     case FlagKind::number:
       return checked_number(text, where);
     case FlagKind::truth:

@@ -227,7 +227,7 @@ Environment shared_environment(const LaunchOptions& settings, ProgramKind kind) 
 
 Environment rank_environment(const LaunchOptions& settings, int rank, const MeetingPoint& meeting) {
   if (settings.alone) return {};
-  const bool is_one_machine = meeting.machines == 1;
+  const bool is_one_machine = !meeting.is_hosted;
   const auto number = [](int value) { return std::to_string(value); };
   const int here = settings.num_processes;
   Environment environment = {
@@ -242,13 +242,13 @@ Environment rank_environment(const LaunchOptions& settings, int rank, const Meet
       {"ROLE_NAME", settings.text("role")},
       {"MASTER_ADDR", meeting.address},
       {"MASTER_PORT", number(meeting.port)},
-      {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", number(meeting.restarts)},
+      {"TORCHELASTIC_MAX_RESTARTS", number(meeting.max_restarts)},
       {"TORCHELASTIC_RUN_ID", "none"},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
       // On one machine rank 0 hosts the store. "False" rather than unset: we may run below a
       // torchrun that said True.
-      {"TORCHELASTIC_USE_AGENT_STORE", is_one_machine ? "False" : "True"},
+      {"TORCHELASTIC_USE_AGENT_STORE", meeting.is_hosted ? "True" : "False"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
   return environment;
@@ -267,15 +267,17 @@ Environment settings_of_all_machines(const LaunchOptions& settings) {
 }
 
 LaunchPlan make_plan(const LaunchOptions& settings, const std::vector<std::string>& program,
-                     const MeetingPoint* meeting) {
+                     const MeetingPoint* meeting, int restarts) {
   auto argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
-  LaunchPlan plan = make_plan(
-      settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native, meeting);
+  LaunchPlan plan =
+      make_plan(settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native, meeting,
+                restarts);
   plan.argv = std::move(argv);
   return plan;
 }
 
-LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const MeetingPoint* met) {
+LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const MeetingPoint* met,
+                     int restarts) {
   if (settings.num_machines > 1 && met == nullptr) {
     throw LaunchError(
         "the plan of one of several machines needs to know where they have met: see "
@@ -287,7 +289,11 @@ LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const Meet
   plan.shared = shared_environment(settings, kind);
   warn_of_overruled_variables(settings, plan);
   MeetingPoint meeting = met == nullptr ? MeetingPoint{} : *met;
-  if (met == nullptr && !settings.alone) meeting = choose_meeting_point(settings, plan);
+  if (met == nullptr && !settings.alone) {
+    meeting = choose_meeting_point(settings, plan);
+    meeting.restarts = restarts;
+    meeting.max_restarts = settings.max_restarts;
+  }
   plan.first_rank = meeting.first_rank;
   plan.cores = settings.cores;
   for (int rank = 0; rank < settings.num_processes; ++rank) {

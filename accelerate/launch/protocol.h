@@ -17,12 +17,15 @@ struct MeetingPoint {
   int port = 0;
   /// A secret of the job's ranks, 32 hexadecimal digits; empty if they are told none.
   std::string token = {};
-  int machine = 0;          ///< Number of this machine.
-  int machines = 1;         ///< If more than one, their launchers hold the store of the ranks.
+  int machine = 0;  ///< Number of this machine.
+  int machines = 1;
   int first_rank = 0;       ///< Of this machine.
   int ranks_of_all = 0;     ///< On all machines; 0 if on this machine alone.
   int first_role_rank = 0;  ///< Among the ranks of the same role.
   int ranks_of_role = 0;
+  bool is_hosted = false;  ///< Whether a launcher holds the store of the ranks, else rank 0 does.
+  int restarts = 0;        ///< How often all ranks have been started before.
+  int max_restarts = 0;    ///< How often they may be because one failed.
 };
 
 /// What is launched. Python's library has other defaults than Python's launcher, so a program that
@@ -45,15 +48,16 @@ enum class ProgramKind { native, python };
 
 /// Makes the plan without a program. Its warnings are those of `settings`, and a line where a flag
 /// or the file overrules a variable of the user's environment. Throws ConfigError and LaunchError.
-/// `meeting`: where machines have met; null on one machine, where a port is chosen and a token made.
+/// `meeting`: where machines have met; null on one machine, where a port is chosen and a token made,
+/// and `restarts` says how often the ranks have been started before.
 [[nodiscard]] LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind,
-                                   const MeetingPoint* meeting = nullptr);
+                                   const MeetingPoint* meeting = nullptr, int restarts = 0);
 
 /// Makes the whole plan: settings, program, meeting point. If the requested port is taken on one
 /// machine, a free one replaces it, and a warning says so. Throws ConfigError, ProgramError and
 /// LaunchError.
 [[nodiscard]] LaunchPlan make_plan(const LaunchOptions& settings,
                                    const std::vector<std::string>& program,
-                                   const MeetingPoint* meeting = nullptr);
+                                   const MeetingPoint* meeting = nullptr, int restarts = 0);
 
 }  // namespace accelerate

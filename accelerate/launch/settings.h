@@ -51,9 +51,14 @@ struct Setting {
 struct LaunchOptions {
   /// Every flag that has a value, and every key of the file, by name.
   std::map<std::string, Setting> values;
-  int num_processes = 1;  ///< Ranks of this machine.
-  int num_machines = 1;
+  int num_processes = 1;              ///< Ranks of this machine.
+  int num_machines = 1;               ///< The most that can take part.
+  int fewest_machines = 1;            ///< The fewest; another number if machines come and go.
+  bool machines_come_and_go = false;  ///< rdzv_backend c10d on several machines.
   int machine_rank = 0;
+  int max_restarts = 0;
+  std::chrono::milliseconds join_timeout{std::chrono::minutes(10)};       ///< Of rdzv_conf.
+  std::chrono::milliseconds last_call_timeout{std::chrono::seconds(30)};  ///< Of rdzv_conf.
   int threads_per_process = 1;
   int main_process_port = 0;  ///< 0: a free one, on one machine.
   std::chrono::milliseconds grace_period{30'000};

@@ -178,7 +178,8 @@ class Supervisor {
     if (!result_.interrupted_by && !result_.first_failure) {
       result_.interrupted_by = signal;
       if (events_.interrupted) events_.interrupted(signal);
-      tell_others(signal_name(signal) + " asked its launcher to end", 128 + signal);
+      tell_others(EndElsewhere::Kind::interrupted,
+                  signal_name(signal) + " asked its launcher to end", 128 + signal);
     }
     stop(signal);
   }
@@ -194,9 +195,9 @@ class Supervisor {
     stop(SIGTERM);
   }
 
-  void tell_others(const std::string& what, int exit_code) {
-    if (others_ != nullptr)
-      others_->tell({.machine = 0, .host = {}, .what = what, .exit_code = exit_code});
+  void tell_others(EndElsewhere::Kind kind, const std::string& what, int exit_code) {
+    if (others_ == nullptr) return;
+    others_->tell({.kind = kind, .machine = 0, .host = {}, .what = what, .exit_code = exit_code});
   }
 
   // Collects every rank that has ended; the first failure among them ends the group.
@@ -212,7 +213,8 @@ class Supervisor {
     std::ranges::stable_partition(failures, [](const auto& r) { return r.signal.has_value(); });
     result_.first_failure = failures.front().rank;
     if (events_.rank_failed) events_.rank_failed(failures.front());
-    tell_others(describe_rank(failures.front()), exit_code_of(failures.front()));
+    tell_others(EndElsewhere::Kind::failed, describe_rank(failures.front()),
+                exit_code_of(failures.front()));
     stop(SIGTERM);
   }
 

@@ -43,7 +43,15 @@ struct RankResult {
 /// Why the ranks of this machine end although none of them failed: something happened on another
 /// machine of the job.
 struct EndElsewhere {
-  int machine = 0;   ///< --machine_rank of that machine.
+  enum class Kind {
+    failed,       ///< A rank failed.
+    interrupted,  ///< Its launcher was asked to end.
+    lost,         ///< Its launcher was killed, or it cannot be reached any more.
+    joined,       ///< It wants to take part in a job that has begun.
+  };
+
+  Kind kind = Kind::failed;
+  int machine = 0;   ///< Number of that machine in the job.
   std::string host;  ///< Its name.
   /// What happened there, e.g. "rank 3 (pid 4242) exited with code 7 after 0.2 s".
   std::string what;
@@ -58,7 +66,8 @@ class OtherMachines {
   [[nodiscard]] virtual int fd() const = 0;
   /// Returns the first end that another machine told of; nullopt if there is none. Does not block.
   [[nodiscard]] virtual std::optional<EndElsewhere> news() = 0;
-  /// Tells the other machines that the ranks of this one end, with `what` and `exit_code` of `end`.
+  /// Tells the other machines that the ranks of this one end, with the kind, `what` and `exit_code`
+  /// of `end`.
   /// Never throws.
   virtual void tell(const EndElsewhere& end) = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "accelerate/base/logger.h"
 #include "accelerate/base/terminal/terminal_screen.h"
+#include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/machines/machine_group.h"
 #include "accelerate/launch/program.h"
@@ -87,6 +88,26 @@ std::unique_ptr<MachineGroup> meet(const LaunchOptions& settings,
   return std::make_unique<MachineGroup>(std::move(options));
 }
 
+void tell_first(const LaunchOptions& settings, const LaunchPlan& plan, std::ostream& err) {
+  for (const auto& warning : plan.warnings) err << note(warning);
+  if (const auto problem = problem_with_torch(); !problem.empty()) err << note(problem);
+  tell_notes(settings, err);
+  err.flush();
+}
+
+std::string restart_line(const LaunchOptions& settings, const MachineGroup* machines,
+                         int restarts) {
+  if (machines == nullptr) {
+    return "starting all ranks again: restart " + std::to_string(restarts) + " of " +
+           std::to_string(settings.max_restarts);
+  }
+  const MeetingPoint& meeting = machines->meeting();
+  return "starting all ranks again: " +
+         count_of(static_cast<std::size_t>(meeting.machines), "machine") + ", " +
+         count_of(static_cast<std::size_t>(meeting.ranks_of_all), "rank") +
+         ", this one is machine " + std::to_string(meeting.machine);
+}
+
 }  // namespace
 
 void setup_launch(CLI::App& app) {
@@ -105,19 +126,21 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
   const auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
   std::unique_ptr<MachineGroup> machines;
   if (settings.num_machines > 1) machines = meet(settings, arguments.program, quiet, err);
-  const LaunchPlan plan =
-      make_plan(settings, arguments.program, machines ? &machines->meeting() : nullptr);
-  for (const auto& warning : plan.warnings) err << note(warning);
-  if (const auto problem = problem_with_torch(); !problem.empty()) err << note(problem);
-  tell_notes(settings, err);
-  err.flush();
-  LaunchResult result = launch(plan, quiet ? LaunchEvents{} : events_to(err, plan), machines.get());
-  if (machines && result.exit_code() == 0) {
-    result.elsewhere = machines->finish();
-    if (result.elsewhere && !quiet) err << note(describe_end(*result.elsewhere));
+  for (int restarts = 0;; ++restarts) {
+    const LaunchPlan plan =
+        make_plan(settings, arguments.program, machines ? &machines->meeting() : nullptr, restarts);
+    if (restarts == 0) tell_first(settings, plan, err);
+    LaunchResult result =
+        launch(plan, quiet ? LaunchEvents{} : events_to(err, plan), machines.get());
+    const bool was_told = result.elsewhere.has_value();
+    const bool again = machines ? machines->begin_again(result)
+                                : result.failed_rank() != nullptr && !result.interrupted_by &&
+                                      restarts < settings.max_restarts;
+    if (result.elsewhere && !was_told && !quiet) err << note(describe_end(*result.elsewhere));
+    if (!quiet) err << describe_others(result);
+    if (!again) return result.exit_code();
+    if (!quiet) err << note(restart_line(settings, machines.get(), restarts + 1)) << std::flush;
   }
-  if (!quiet) err << describe_others(result);
-  return result.exit_code();
 }
 
 }  // namespace accelerate::cli

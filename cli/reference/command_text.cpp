@@ -34,6 +34,8 @@ std::string value_name(const Flag& flag) {
       return flag.choices.size() > kFewChoices ? "NAME" : join(flag.choices, "|");
     case FlagKind::integer:
       return "N";
+    case FlagKind::range:
+      return "N|N:M";
     case FlagKind::number:
       return "X";
     case FlagKind::truth:

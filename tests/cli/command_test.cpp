@@ -332,7 +332,7 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
       {{"launch", "--num_machines", "2", probe, tag},
        2,
        "--num_machines is '2'.*--main_process_ip"},
-      {{"launch", "--max_restarts", "3", probe, tag}, 2, "--max_restarts is '3'.*later"},
+      {{"launch", "--max_restarts", "-3", probe, tag}, 2, "--max_restarts is '-3'"},
       {{"launch", "--tpu", probe, tag}, 2, "--tpu.*Leave it out"},
       {{"launch", "--gpu_ids", "a", probe, tag}, 2, "'a'.*0,2,3"},
       {{"launch", "--grace_period", "-1", probe, tag}, 2, "--grace_period is '-1.0'"},

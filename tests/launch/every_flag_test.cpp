@@ -20,6 +20,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"config_file", "is read before (Command.UsesTheNamedConfiguration)"},
     {"quiet", "keeps the report back (Command.IsQuietWhenAsked)"},
     {"debug", "is told to ranks, and where they run is written"},
+    {"num_machines", "decides with whom launchers meet (Machines)"},
     {"module", "decides how the program is found (Program)"},
     {"no_python", "decides how the program is found (Program)"},
 };

@@ -299,8 +299,6 @@ TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
 
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
   const std::vector<std::pair<const char*, const char*>> rows = {{"rdzv_backend", "etcd"},
-                                                                 {"rdzv_conf", "a=b"},
-                                                                 {"max_restarts", "1"},
                                                                  {"tee", "3"},
                                                                  {"log_dir", "logs"},
                                                                  {"mpirun_hostfile", "h"},
@@ -338,6 +336,24 @@ TEST_F(Settings, ReadTheMachines) {
   EXPECT_FALSE(of_file.alone) << "there are other ranks elsewhere";
 }
 
+TEST_F(Settings, ReadMachinesThatComeAndGo) {
+  const auto settings = merge({{"cpu", "True"},
+                               {"num_machines", "2:4"},
+                               {"rdzv_backend", "c10d"},
+                               {"main_process_ip", "10.0.0.1"},
+                               {"num_processes", "8"},
+                               {"max_restarts", "3"},
+                               {"rdzv_conf", "join_timeout=90,last_call_timeout=0.5"}});
+  EXPECT_TRUE(settings.machines_come_and_go);
+  EXPECT_EQ(settings.fewest_machines, 2);
+  EXPECT_EQ(settings.num_machines, 4);
+  EXPECT_EQ(settings.num_processes, 2) << "of this machine, when all four are there";
+  EXPECT_EQ(settings.max_restarts, 3);
+  EXPECT_EQ(settings.join_timeout, std::chrono::seconds(90));
+  EXPECT_EQ(settings.last_call_timeout, std::chrono::milliseconds(500));
+  EXPECT_FALSE(merge({{"rdzv_backend", "c10d"}, {"num_processes", "2"}}).machines_come_and_go);
+}
+
 TEST_F(Settings, NameWhatIsWrongWithMachines) {
   const Flags good = {{"num_machines", "2"}, {"main_process_ip", "10.0.0.1"}};
   const auto refused = [&](Flags flags, const std::string& why) {
@@ -349,8 +365,13 @@ TEST_F(Settings, NameWhatIsWrongWithMachines) {
   refused({{"num_processes", "3"}}, "the ranks of all machines, which 2 machines cannot share");
   refused({{"main_process_ip", ""}}, "nobody says where they meet");
   refused({{"main_process_port", "0"}}, "--main_process_port is '0', a free port, which other");
-  refused({{"num_machines", "0"}}, "--num_machines is '0'; it must lie between 1");
-  refused({{"rdzv_backend", "c10d"}}, "--rdzv_backend is 'c10d'");
+  refused({{"num_machines", "0"}}, "--num_machines is '0'; allowed is a number from 1");
+  refused({{"num_machines", "2:4"}}, "'2:4', a range, but under the static rendezvous");
+  refused({{"num_machines", "4:2"}, {"rdzv_backend", "c10d"}}, "'4:2'; allowed is a number");
+  refused({{"rdzv_backend", "etcd-v2"}}, "'etcd-v2'; allowed are static and c10d");
+  expect_refused({{"rdzv_conf", "a=b"}}, "", "--rdzv_conf has 'a=b'");
+  refused({{"rdzv_conf", "join_timeout=soon"}}, "'join_timeout=soon'; allowed are timeout=");
+  refused({{"max_restarts", "-1"}}, "--max_restarts is '-1'");
   expect_refused({{"machine_rank", "1"}}, "", "--machine_rank is '1', and there is one machine");
 }
 

@@ -13,6 +13,7 @@ enum class FlagKind {
   word,     ///< Any text, written in lower case.
   choice,   ///< One of Flag::choices in any case, kept as it was written.
   integer,  ///< A whole number.
+  range,    ///< A whole number, or the first and the last of some: "2:4".
   number,   ///< A number, written as Python writes a float: "1" becomes "1.0".
   truth,    ///< A boolean (yes, true, 1, …), written in lower case.
   boolean,  ///< A boolean, written "True" or "False".

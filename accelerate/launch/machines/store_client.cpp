@@ -91,11 +91,19 @@ void StoreClient::count_in() {
 bool StoreClient::wait(const std::vector<std::string>& keys, milliseconds limit) {
   send(query_about(StoreQuery::wait, keys));
   if (readable_within(limit)) return receive_number<char>() == kStopWaiting;
+  return cancel_wait();
+}
+
+bool StoreClient::cancel_wait() {
   send(query_of(StoreQuery::cancel_wait));
   // The keys may have come while the query was on its way; then there are two answers.
   const bool came = receive_number<char>() == kStopWaiting;
   if (came) (void)receive_number<char>();
   return came;
+}
+
+void StoreClient::stop_waiting() {
+  (void)cancel_wait();
 }
 
 void StoreClient::begin_wait(const std::string& key) {

@@ -286,8 +286,6 @@ void StoreServer::set(std::string_view key, std::string_view value, Client& by) 
   if (key == kStoreWill) {
     by.will = value;
     notice_lost_peer(by.socket.get(), kLostAfter);
-  } else if (key == kStoreEnd) {
-    if (!has(std::string(key))) store(std::string(key), std::string(value));
   } else {
     store(std::string(key), std::string(value));
   }
@@ -383,8 +381,13 @@ void StoreServer::drop(Id id) {
   stop_waiting(client);
   const std::string will = std::move(client.will);
   clients_.erase(id);
-  const std::string end(kStoreEnd);
-  if (!will.empty() && !has(end)) store(end, will);
+  StoreArguments arguments(will);
+  while (arguments.used() < will.size()) {
+    const std::string key(arguments.key());
+    const auto value = arguments.value();
+    if (arguments.state() != StoreArguments::State::complete) return;
+    if (!has(key)) store(key, std::string(value));
+  }
 }
 
 }  // namespace accelerate::detail

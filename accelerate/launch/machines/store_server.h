@@ -17,11 +17,10 @@
 
 namespace accelerate::detail {
 
-/// A client sets this key to what kStoreEnd becomes if the client's connection ends; an empty value
-/// takes that back. So the others learn of a launcher that died, or whose machine is lost.
+/// A client sets this key to keys and values in turns, each as append_text() writes it. When the
+/// client's connection ends, the store sets those keys that are missing. So others learn of a
+/// launcher that died, or whose machine is lost. The last will counts; an empty one says nothing.
 inline constexpr std::string_view kStoreWill = "/accelerate/will";
-/// The first reason for which the job ends. The first value stays.
-inline constexpr std::string_view kStoreEnd = "/accelerate/end";
 
 class StoreServer {
  public:

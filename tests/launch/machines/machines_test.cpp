@@ -148,6 +148,74 @@ TEST_F(Machines, EndTogetherWhenALauncherIsKilled) {
   }
 }
 
+// The words of rank 1 fail in the first round alone: then its mark is not there yet.
+TEST_F(Machines, StartAllRanksAgain) {
+  const std::string first = folder_.path() / "failed";
+  const Words words = {"1:fail_unless=" + first, "env=" + marks()};
+  auto& one = start(0, {"--num_processes", "2", "--max_restarts", "1"}, words);
+  auto& other = start(1, {"--num_processes", "2", "--max_restarts", "1"}, words);
+  EXPECT_EQ(one.wait(20s), 0) << errors(0);
+  EXPECT_EQ(other.wait(20s), 0) << errors(1);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(variable(rank, "TORCHELASTIC_RESTART_COUNT"), "1");
+    EXPECT_EQ(variable(rank, "TORCHELASTIC_MAX_RESTARTS"), "1");
+    EXPECT_NE(errors(rank).find("starting all ranks again: 2 machines, 2 ranks"), std::string::npos)
+        << errors(rank);
+  }
+}
+
+TEST_F(Machines, EndWhenTheRestartsAreUsedUp) {
+  for (const int rank : {0, 1})
+    start(rank, {"--num_processes", "2", "--max_restarts", "2"}, {"0:sleep=60000", "exit=5"});
+  for (const int number : {0, 1}) {
+    EXPECT_EQ(launchers_[static_cast<std::size_t>(number)]->wait(20s), 5);
+    const std::string all = errors(number);
+    std::size_t starts = 0;
+    for (auto at = all.find("starting all"); at != std::string::npos;
+         at = all.find("starting all", at + 1))
+      ++starts;
+    EXPECT_EQ(starts, 2U) << all;
+  }
+}
+
+// --- Machines that come and go -----------------------------------------------------------------
+
+const Words kElastic = {"--rdzv_backend",  "c10d", "--num_machines", "1:3",
+                        "--num_processes", "3",    "--rdzv_conf",    "last_call_timeout=0.3"};
+
+TEST_F(Machines, ComeLaterAndAreTakenIn) {
+  const std::string go = folder_.path() / "go";
+  const Words words = {"env=" + marks(), "await=" + go};
+  auto& first = start(0, kElastic, words);
+  ASSERT_TRUE(eventually([&] { return variable(0, "WORLD_SIZE") == "1"; }, 20s)) << errors(0);
+  auto& second = start(0, kElastic, words);
+  ASSERT_TRUE(eventually([&] { return variable(0, "WORLD_SIZE") == "2"; }, 20s)) << errors(0);
+  ASSERT_TRUE(eventually([&] { return variable(1, "WORLD_SIZE") == "2"; }, 20s)) << errors(1);
+  EXPECT_EQ(variable(1, "TORCHELASTIC_RESTART_COUNT"), "1");
+  EXPECT_NE(errors(0).find("it joins the job"), std::string::npos) << errors(0);
+  folder_.write("go", "");
+  EXPECT_EQ(first.wait(20s), 0) << errors(0);
+  EXPECT_EQ(second.wait(20s), 0) << errors(1);
+}
+
+TEST_F(Machines, GoAndTheOthersGoOn) {
+  const std::string go = folder_.path() / "go";
+  const Words words = {"env=" + marks(), "await=" + go};
+  Words flags = kElastic;
+  flags[3] = "2:3";
+  for (int i = 0; i < 3; ++i) start(0, flags, words);
+  ASSERT_TRUE(eventually([&] { return variable(2, "WORLD_SIZE") == "3"; }, 20s)) << errors(0);
+  // Which launcher is which machine depends on who came first; the first one holds the store.
+  launchers_[2]->signal(SIGKILL);
+  ASSERT_TRUE(eventually([&] { return variable(0, "WORLD_SIZE") == "2"; }, 20s)) << errors(0);
+  ASSERT_TRUE(eventually([&] { return variable(1, "WORLD_SIZE") == "2"; }, 20s)) << errors(1);
+  EXPECT_EQ(variable(0, "TORCHELASTIC_RESTART_COUNT"), "1");
+  EXPECT_NE(errors(0).find("its launcher was killed"), std::string::npos) << errors(0);
+  folder_.write("go", "");
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+    EXPECT_EQ(launchers_[i]->wait(20s), 0) << errors(static_cast<int>(i));
+}
+
 // A machine whose ranks are done waits for the others, whose failure is its own.
 TEST_F(Machines, EndWhenAllHaveSucceeded) {
   auto& first = start(0, {"--num_processes", "2"}, {"1:sleep=300", "1:exit=3"});

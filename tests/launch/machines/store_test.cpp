@@ -121,26 +121,34 @@ TEST_F(Store, CarriesTheLargestValue) {
 }
 
 TEST_F(Store, TellsTheWillOfAClientThatIsLostAndNoOther) {
+  std::string will;
+  for (const char* text : {"/end", "died", "/lost", "he"}) append_text(will, text);
   auto watcher = client();
-  watcher.begin_wait("accelerate/end");
+  watcher.begin_wait("end");
   {
     auto leaves = client();
-    leaves.set("accelerate/will", "left");
+    leaves.set("accelerate/will", will);
     leaves.set("accelerate/will", "");
   }
   {
     auto says_nothing = client();
   }
+  {
+    auto damaged = client();
+    damaged.set("accelerate/will", "not a list of keys and values");
+  }
   EXPECT_FALSE(watcher.wait_is_over());
+  watcher.stop_waiting();
+  watcher.set("lost", "before");
+  watcher.begin_wait("end");
   {
     auto dies = client();
-    dies.set("accelerate/will", "died");
+    dies.set("accelerate/will", will);
     EXPECT_FALSE(dies.has("accelerate/will")) << "a will is nobody else's business";
   }
   EXPECT_TRUE(testing::eventually([&] { return watcher.wait_is_over(); }));
-  EXPECT_EQ(watcher.get("accelerate/end"), "died");
-  watcher.set("accelerate/end", "later");
-  EXPECT_EQ(watcher.get("accelerate/end"), "died") << "the first reason stays";
+  EXPECT_EQ(watcher.get("end"), "died");
+  EXPECT_EQ(watcher.get("lost"), "before") << "what is there stays";
 }
 
 TEST_F(Store, DropsWhoDoesNotSpeakItsLanguage) {

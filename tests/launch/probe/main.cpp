@@ -6,6 +6,7 @@
 //   cpus=FOLDER     writes the CPUs that a thread it starts may run on to FOLDER/<rank>
 //   mark=FOLDER     makes the empty file FOLDER/<rank>, when the words before are done
 //   await=FILE      waits until FILE exists
+//   fail_unless=FILE  ends with 3, after making FILE, unless FILE exists
 //   print=TEXT      writes TEXT and a line end to standard output
 //   flood=BYTES     writes that much to standard output
 //   read            copies standard input to standard output
@@ -74,9 +75,16 @@ void await(const std::string& file) {
   while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+void fail_unless(const std::string& file) {
+  if (std::filesystem::exists(file)) return;
+  std::ofstream{file};
+  _exit(3);
+}
+
 void act(const std::string& verb, const std::string& value) {
   if (verb == "env") write_environment(value);
   if (verb == "cpus") write_cpus(value);
+  if (verb == "fail_unless") fail_unless(value);
   if (verb == "mark") std::ofstream(value + "/" + rank());
   if (verb == "await") await(value);
   if (verb == "print") std::cout << value << std::endl;

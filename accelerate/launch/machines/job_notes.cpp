@@ -1,0 +1,189 @@
+#include "accelerate/launch/machines/job_notes.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "accelerate/base/hex.h"
+#include "accelerate/base/keyed_checksum.h"
+#include "accelerate/formats/documents/json.h"
+
+namespace accelerate::detail {
+namespace {
+
+using nlohmann::json;
+
+// Names the first variable that two machines see differently; "" if there is none.
+std::string difference(const MachineCard& first, const MachineCard& other) {
+  std::set<std::string> names;
+  for (const auto* settings : {&first.settings, &other.settings}) {
+    for (const auto& [name, value] : *settings) names.insert(name);
+  }
+  const auto said = [](const MachineCard& card, const std::string& name) {
+    const auto found = card.settings.find(name);
+    return found == card.settings.end() ? "not set" : "'" + found->second + "'";
+  };
+  for (const auto& name : names) {
+    if (said(first, name) == said(other, name)) continue;
+    return name + " is " + said(first, name) + " on " + first.name() + " and " + said(other, name) +
+           " on " + other.name() + ". Give all machines the same flags and configuration file.";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string text_in(const json& value, const std::string& key) {
+  const bool is_said = value.is_object() && value.contains(key) && value[key].is_string();
+  return is_said ? value[key].get<std::string>() : "";
+}
+
+int number_in(const json& value, const std::string& key) {
+  const bool is_said = value.is_object() && value.contains(key) && value[key].is_number_integer();
+  const auto number = is_said ? value[key].get<std::int64_t>() : 0;
+  return static_cast<int>(std::clamp<std::int64_t>(number, 0, INT_MAX));
+}
+
+Seal::Seal(const std::string& token, std::string challenge) : challenge_(std::move(challenge)) {
+  const ChecksumKey key = key_from_digits(token).value_or(ChecksumKey{});
+  key_.assign(key.begin(), key.end());
+}
+
+std::string Seal::close(const std::string& text) const {
+  ChecksumKey key{};
+  std::copy(key_.begin(), key_.end(), key.begin());
+  return json_text(json{{"text", text}, {"seal", to_hex(keyed_checksum(key, challenge_ + text))}});
+}
+
+std::optional<std::string> Seal::open(const std::string& sealed) const {
+  const std::string text = text_in(parse_json(sealed), "text");
+  if (!equal_in_constant_time(sealed, close(text))) return std::nullopt;
+  return text;
+}
+
+std::string MachineCard::text() const {
+  return json_text(json{{"number", number},
+                        {"host", host},
+                        {"machines", machines},
+                        {"ranks", ranks},
+                        {"ranks_of_all", ranks_of_all},
+                        {"role", role},
+                        {"version", version},
+                        {"settings", settings},
+                        {"nonce", nonce}});
+}
+
+MachineCard MachineCard::parse(const std::string& text) {
+  const json value = parse_json(text);
+  MachineCard card{.number = number_in(value, "number"),
+                   .host = text_in(value, "host"),
+                   .machines = text_in(value, "machines"),
+                   .ranks = number_in(value, "ranks"),
+                   .ranks_of_all = number_in(value, "ranks_of_all"),
+                   .role = text_in(value, "role"),
+                   .version = text_in(value, "version"),
+                   .settings = {},
+                   .nonce = text_in(value, "nonce")};
+  if (!value.is_object() || !value.contains("settings")) return card;
+  for (const auto& [name, setting] : value["settings"].items())
+    if (setting.is_string()) card.settings[name] = setting.get<std::string>();
+  return card;
+}
+
+std::string MachineCard::name() const {
+  return "machine " + std::to_string(number) + " (" + host + ")";
+}
+
+std::string objection(const MachineCard& first, const MachineCard& other) {
+  const auto differ = [&](const std::string& what, const std::string& here,
+                          const std::string& there, const std::string& cure) {
+    return what + " is " + here + " on " + first.name() + " and " + there + " on " + other.name() +
+           ". " + cure;
+  };
+  if (first.machines != other.machines) {
+    return differ("num_machines", first.machines, other.machines,
+                  "Give all machines the same number.");
+  }
+  if (first.ranks_of_all != other.ranks_of_all) {
+    const auto said = [](int ranks) { return ranks == 0 ? "not given" : std::to_string(ranks); };
+    return differ("num_processes, the ranks of all machines,", said(first.ranks_of_all),
+                  said(other.ranks_of_all), "Give all machines the same number.");
+  }
+  if (first.version != other.version) {
+    return differ("the version of accelerate.cpp", first.version, other.version,
+                  "Install the same version on all machines.");
+  }
+  return difference(first, other);
+}
+
+Round Round::of(const std::vector<MachineCard>& cards) {
+  Round round;
+  std::map<std::string, int> of_role;
+  for (const auto& card : cards) {
+    round.members.push_back({card.number, round.ranks, of_role[card.role], 0});
+    round.ranks += card.ranks;
+    of_role[card.role] += card.ranks;
+  }
+  for (std::size_t i = 0; i < cards.size(); ++i)
+    round.members[i].ranks_of_role = of_role[cards[i].role];
+  return round;
+}
+
+std::string Round::text() const {
+  json all = json::array();
+  for (const auto& member : members) {
+    all.push_back({{"number", member.number},
+                   {"first_rank", member.first_rank},
+                   {"first_role_rank", member.first_role_rank},
+                   {"ranks_of_role", member.ranks_of_role}});
+  }
+  return json_text(json{{"error", error},
+                        {"misconfigured", is_misconfigured},
+                        {"token", token},
+                        {"ranks", ranks},
+                        {"members", all}});
+}
+
+Round Round::parse(const std::string& text) {
+  const json value = parse_json(text);
+  Round round{
+      .error = text_in(value, "error"),
+      .is_misconfigured = value.is_object() && value.value("misconfigured", json()) == json(true),
+      .token = text_in(value, "token"),
+      .ranks = number_in(value, "ranks"),
+      .members = {}};
+  if (!value.is_object() || !value.contains("members")) return round;
+  for (const json& member : value["members"]) {
+    round.members.push_back({number_in(member, "number"), number_in(member, "first_rank"),
+                             number_in(member, "first_role_rank"),
+                             number_in(member, "ranks_of_role")});
+  }
+  return round;
+}
+
+std::optional<std::size_t> Round::index_of(int number) const {
+  const auto found = std::ranges::find(members, number, &RoundMember::number);
+  if (found == members.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - members.begin());
+}
+
+std::string text_of(const EndElsewhere& end) {
+  return json_text(json{{"kind", static_cast<int>(end.kind)},
+                        {"machine", end.machine},
+                        {"host", end.host},
+                        {"what", end.what},
+                        {"exit_code", end.exit_code}});
+}
+
+EndElsewhere end_from(const std::string& text) {
+  const json value = parse_json(text);
+  return {.kind = static_cast<EndElsewhere::Kind>(std::clamp(number_in(value, "kind"), 0, 3)),
+          .machine = number_in(value, "machine"),
+          .host = text_in(value, "host"),
+          .what = text_in(value, "what"),
+          .exit_code = std::clamp(number_in(value, "exit_code"), 1, 255)};
+}
+
+}  // namespace accelerate::detail
