@@ -299,7 +299,7 @@ TEST(ShardedTraining, EachRankWritesItsSlicesAndNoneGathers) {
   const auto catalogue = ShardCatalogue::open(shard_files_in(home.path()));
   const auto& tensor = catalogue.at("head.weight");  // Index 7: of rank 3.
   ASSERT_NE(tensor.whole(), nullptr);
-  EXPECT_EQ(catalogue.files()[tensor.whole()->file].path().filename().string().substr(0, 11),
+  EXPECT_EQ(catalogue.files()[tensor.whole()->file].path.filename().string().substr(0, 11),
             "shard-00004");
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <random>
 
+#include "accelerate/base/bytes.h"
 #include "tests/formats/safetensors_support.h"
 #include "tests/formats/shard_support.h"
+#include "tests/support/errors.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
 
@@ -113,6 +115,64 @@ TEST(ShardCatalogue, TakesFilesWithoutShardingInformationForWholes) {
   write_safetensors(real_file_system(), home.path() / "plain.safetensors", {{a, bytes}});
   const auto catalogue = ShardCatalogue::open({home.path() / "plain.safetensors"});
   EXPECT_EQ(testing::read_whole(catalogue.at("a")), bytes);
+}
+
+// Parts that a reader of another format found: here in two files of bare bytes.
+class FoundParts : public ::testing::Test {
+ protected:
+  [[nodiscard]] ::testing::AssertionResult refuses(const std::string& why) const {
+    const auto message = testing::message_of<CheckpointError>(
+        [this] { (void)ShardCatalogue::assemble(files_, parts_); });
+    return (message.find(why) == std::string::npos ? ::testing::AssertionFailure()
+                                                   : ::testing::AssertionSuccess())
+           << message;
+  }
+
+  const TensorSpec spec_{"w", DType::f32, {3, 2}};
+  const std::vector<std::byte> bytes_ = counted(spec_, 5);
+  TemporaryFolder home_;
+  std::vector<ShardFile> files_ = {{"rank0", map("rank0", 0, 12)}, {"rank1", map("rank1", 12, 12)}};
+  std::vector<FoundPart> parts_ = {
+      {"w", DType::f32, {{{0, 0}, {1, 2}}, 0, files_[0].content->bytes().first(8)}, {{3, 2}}},
+      {"w", DType::f32, {{{1, 0}, {1, 1}}, 0, files_[0].content->bytes().last(4)}},
+      {"w", DType::f32, {{{1, 1}, {1, 1}}, 1, files_[1].content->bytes().first(4)}},
+      {"w", DType::f32, {{{2, 0}, {1, 2}}, 1, files_[1].content->bytes().last(8)}}};
+
+ private:
+  std::shared_ptr<const FileContent> map(const char* name, std::size_t begin, std::size_t count) {
+    const auto text = detail::byte_text(bytes_).substr(begin, count);
+    return real_file_system().map(home_.write(name, std::string(text)));
+  }
+};
+
+TEST_F(FoundParts, MakeTensors) {
+  const auto catalogue = ShardCatalogue::assemble(files_, parts_);
+  EXPECT_EQ(testing::read_whole(catalogue.at("w")), bytes_);
+  EXPECT_EQ(catalogue.content(catalogue.at("w").pieces.back()), files_[1].content);
+}
+
+TEST_F(FoundParts, AreRefusedIfOneIsMissing) {
+  parts_.pop_back();
+  EXPECT_TRUE(refuses("[2:3, 0:2] of it is in none of the 2 files"));
+}
+
+TEST_F(FoundParts, AreRefusedIfTheirBytesAreNotAsManyAsTheirTileNeeds) {
+  parts_[1].piece.bytes = parts_[1].piece.bytes.first(3);
+  EXPECT_TRUE(refuses("has 3 bytes in 'rank0'"));
+}
+
+TEST_F(FoundParts, AreRefusedIfATileIsNegativeOrBeyondTheRange) {
+  parts_[3].piece.tile.offsets[0] = -1;
+  EXPECT_TRUE(refuses("neither may have negative numbers"));
+  parts_[3].piece.tile = {{2, 0}, {-1, -2}};
+  EXPECT_TRUE(refuses("neither may have negative numbers"));
+  parts_[3].piece.tile = {{INT64_MAX, 0}, {1, 2}};
+  EXPECT_TRUE(refuses("ends beyond 2^63"));
+}
+
+TEST_F(FoundParts, MustLieInAFileThatIsThere) {
+  parts_[0].piece.file = 2;
+  EXPECT_THROW((void)ShardCatalogue::assemble(files_, parts_), UsageError);
 }
 
 TEST(ShardCatalogue, ReadsTheShardsOfPyTorch) {

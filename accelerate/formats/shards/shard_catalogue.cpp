@@ -18,20 +18,68 @@ namespace {
 using detail::shape_text;
 using detail::tensor_label;
 
+[[noreturn]] void refuse_tensor(std::string_view name, const std::string& what) {
+  throw CheckpointError(tensor_label(name) + " " + what);
+}
+
+TensorTile tile_of(const StoredTensor& stored, const std::filesystem::path& path,
+                   const std::optional<ShardingInfo>& info) {
+  if (!info) return whole_tile(stored.shape);
+  const auto found = info->offsets.find(stored.name);
+  if (found == info->offsets.end())
+    refuse_tensor(stored.name, "has no entry in the DCP_SHARDING_INFO of '" + path.string() + "'");
+  return {found->second, stored.shape};
+}
+
+std::optional<std::vector<std::int64_t>> shape_said_by(const StoredTensor& stored,
+                                                       const std::optional<ShardingInfo>& info) {
+  if (!info) return stored.shape;
+  const auto said = info->global_shapes.find(stored.name);
+  if (said == info->global_shapes.end()) return std::nullopt;
+  return said->second;
+}
+
+// Adds the parts in the safetensors file at place `index` of the catalogue.
+void find_parts(const SafetensorsFile& file, std::size_t index,
+                const ShardCatalogue::Filter& counts, std::vector<FoundPart>& parts) {
+  std::optional<ShardingInfo> info;
+  try {
+    info = sharding_info_of(file.metadata());
+  } catch (const CheckpointError& error) {
+    throw CheckpointError("cannot load tensors from '" + file.path().string() +
+                          "': " + error.what());
+  }
+  for (const StoredTensor& stored : file.tensors()) {
+    if (!counts(index, stored.name)) continue;
+    parts.push_back({.name = stored.name,
+                     .dtype = stored.dtype,
+                     .piece = {tile_of(stored, file.path(), info), index, stored.bytes},
+                     .whole_shape = shape_said_by(stored, info)});
+  }
+}
+
+void check_count(std::size_t files) {
+  if (files > ShardLimits::kFiles)
+    throw CheckpointError("there are " + std::to_string(files) + " files of shards, at most " +
+                          std::to_string(ShardLimits::kFiles) + " are allowed");
+}
+
 // Gathers the pieces of all files, then makes tensors from them.
 class Assembly {
  public:
-  explicit Assembly(const std::vector<SafetensorsFile>& files) : files_(files) {}
+  explicit Assembly(const std::vector<ShardFile>& files) : files_(files) {}
 
-  void add(std::size_t file, const ShardCatalogue::Filter& counts) {
-    std::optional<ShardingInfo> info;
-    try {
-      info = sharding_info_of(files_[file].metadata());
-    } catch (const CheckpointError& error) {
-      throw CheckpointError("cannot load tensors from '" + name_of(file) + "': " + error.what());
+  void add(FoundPart part) {
+    check_part(part);
+    const auto [place, fresh] = entries_.try_emplace(part.name);
+    Entry& entry = place->second;
+    if (fresh) {
+      static_cast<TensorSpec&>(entry.tensor) = {part.name, part.dtype, part.piece.tile.sizes};
+    } else {
+      check_alike(entry.tensor, part);
     }
-    for (const StoredTensor& stored : files_[file].tensors())
-      if (counts(file, stored.name)) add(file, stored, info);
+    if (part.whole_shape) say_shape(entry, part.piece.file, *part.whole_shape);
+    entry.tensor.pieces.push_back(std::move(part.piece));
   }
 
   std::vector<ShardedTensor> finish() {
@@ -53,61 +101,50 @@ class Assembly {
     std::optional<std::size_t> shape_from;  // The file that states the whole shape.
   };
 
-  [[nodiscard]] std::string name_of(std::size_t file) const { return files_[file].path().string(); }
+  [[nodiscard]] std::string name_of(std::size_t file) const { return files_[file].path.string(); }
   [[nodiscard]] std::string place_of(const ShardPiece& piece) const {
     return describe_ranges(piece.tile.ranges()) + " in '" + name_of(piece.file) + "'";
   }
   [[noreturn]] static void refuse(const TensorSpec& tensor, const std::string& what) {
-    throw CheckpointError(tensor_label(tensor.name) + " " + what);
+    refuse_tensor(tensor.name, what);
   }
 
-  void add(std::size_t file, const StoredTensor& stored, const std::optional<ShardingInfo>& info) {
-    ShardPiece piece{offsets_of(file, stored, info), file, stored.bytes};
-    const auto [place, fresh] = entries_.try_emplace(stored.name);
-    Entry& entry = place->second;
-    if (fresh) {
-      static_cast<TensorSpec&>(entry.tensor) = stored;
-    } else {
-      check_alike(entry.tensor, file, stored);
-    }
-    if (!info) {
-      say_shape(entry, file, stored.shape);
-    } else if (const auto said = info->global_shapes.find(stored.name);
-               said != info->global_shapes.end()) {
-      say_shape(entry, file, said->second);
-    }
-    entry.tensor.pieces.push_back(std::move(piece));
-  }
-
-  TensorTile offsets_of(std::size_t file, const StoredTensor& stored,
-                        const std::optional<ShardingInfo>& info) const {
-    if (!info) return whole_tile(stored.shape);
-    const auto found = info->offsets.find(stored.name);
-    if (found == info->offsets.end())
-      refuse(stored, "has no entry in the DCP_SHARDING_INFO of '" + name_of(file) + "'");
-    TensorTile tile{found->second, stored.shape};
+  void check_part(const FoundPart& part) const {
+    const auto& [tile, file, bytes] = part.piece;
+    if (file >= files_.size()) throw UsageError("a part lies in a file that was not given");
+    const std::string in = " in '" + name_of(file) + "'";
     if (tile.offsets.size() != tile.sizes.size())
-      refuse(stored, "has " + std::to_string(tile.offsets.size()) + " offsets for its " +
-                         std::to_string(tile.sizes.size()) + " dimensions in '" + name_of(file) +
-                         "'");
+      refuse_tensor(part.name, "has " + std::to_string(tile.offsets.size()) + " offsets for its " +
+                                   std::to_string(tile.sizes.size()) + " dimensions" + in);
     for (std::size_t d = 0; d < tile.sizes.size(); ++d) {
+      if (tile.offsets[d] < 0 || tile.sizes[d] < 0)
+        refuse_tensor(part.name, "has a part of the shape " + shape_text(tile.sizes) + " at " +
+                                     shape_text(tile.offsets) + in +
+                                     ": neither may have negative numbers");
       if (tile.offsets[d] > std::numeric_limits<std::int64_t>::max() - tile.sizes[d])
-        refuse(stored, "begins at " + shape_text(tile.offsets) + " in '" + name_of(file) +
-                           "', and with its shape " + shape_text(tile.sizes) + " ends beyond 2^63");
+        refuse_tensor(part.name, "begins at " + shape_text(tile.offsets) + in +
+                                     ", and with its shape " + shape_text(tile.sizes) +
+                                     " ends beyond 2^63");
     }
-    return tile;
+    const auto needed = bytes_of(part.dtype, tile.sizes);
+    if (!needed || *needed != bytes.size())
+      refuse_tensor(part.name, "has " + std::to_string(bytes.size()) + " bytes" + in + ", and " +
+                                   shape_text(tile.sizes) + " of " +
+                                   std::string(dtype_name(part.dtype)) + " needs " +
+                                   (needed ? std::to_string(*needed) : "more than 64 bits count"));
   }
 
-  void check_alike(const ShardedTensor& known, std::size_t file, const StoredTensor& stored) const {
+  void check_alike(const ShardedTensor& known, const FoundPart& part) const {
     const auto& first = known.pieces.front();
-    if (known.dtype != stored.dtype)
-      refuse(stored, "is " + std::string(dtype_name(known.dtype)) + " in '" + name_of(first.file) +
-                         "' and " + std::string(dtype_name(stored.dtype)) + " in '" +
-                         name_of(file) + "'");
-    if (first.tile.sizes.size() != stored.shape.size())
-      refuse(stored, "has " + std::to_string(first.tile.sizes.size()) + " dimensions in '" +
-                         name_of(first.file) + "' and " + std::to_string(stored.shape.size()) +
-                         " in '" + name_of(file) + "'");
+    const auto& piece = part.piece;
+    if (known.dtype != part.dtype)
+      refuse(known, "is " + std::string(dtype_name(known.dtype)) + " in '" + name_of(first.file) +
+                        "' and " + std::string(dtype_name(part.dtype)) + " in '" +
+                        name_of(piece.file) + "'");
+    if (first.tile.sizes.size() != piece.tile.sizes.size())
+      refuse(known, "has " + std::to_string(first.tile.sizes.size()) + " dimensions in '" +
+                        name_of(first.file) + "' and " + std::to_string(piece.tile.sizes.size()) +
+                        " in '" + name_of(piece.file) + "'");
   }
 
   void say_shape(Entry& entry, std::size_t file, const std::vector<std::int64_t>& shape) const {
@@ -166,7 +203,7 @@ class Assembly {
                          place_of(tensor.pieces.front()));
   }
 
-  const std::vector<SafetensorsFile>& files_;
+  const std::vector<ShardFile>& files_;
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
@@ -245,14 +282,24 @@ ShardCatalogue ShardCatalogue::open(const std::vector<std::filesystem::path>& pa
 
 ShardCatalogue ShardCatalogue::open(const std::vector<std::filesystem::path>& paths,
                                     const Filter& counts, FileSystem& files) {
-  if (paths.size() > ShardLimits::kFiles)
-    throw CheckpointError("there are " + std::to_string(paths.size()) +
-                          " files of shards, at most " + std::to_string(ShardLimits::kFiles) +
-                          " are allowed");
+  check_count(paths.size());
+  std::vector<ShardFile> mapped;
+  std::vector<FoundPart> parts;
+  for (const auto& path : paths) {
+    const auto file = SafetensorsFile::open(path, files);
+    find_parts(file, mapped.size(), counts, parts);
+    mapped.push_back({path, file.content()});
+  }
+  return assemble(std::move(mapped), std::move(parts));
+}
+
+ShardCatalogue ShardCatalogue::assemble(std::vector<ShardFile> files,
+                                        std::vector<FoundPart> parts) {
+  check_count(files.size());
   ShardCatalogue catalogue;
-  for (const auto& path : paths) catalogue.files_.push_back(SafetensorsFile::open(path, files));
+  catalogue.files_ = std::move(files);
   Assembly assembly(catalogue.files_);
-  for (std::size_t i = 0; i < catalogue.files_.size(); ++i) assembly.add(i, counts);
+  for (FoundPart& part : parts) assembly.add(std::move(part));
   catalogue.tensors_ = assembly.finish();
   return catalogue;
 }

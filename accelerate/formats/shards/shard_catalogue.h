@@ -1,6 +1,7 @@
-// Tensors whose parts lie in several safetensors files: checks what the files say together before
-// anything is allocated, and reads any slice of any tensor. So a checkpoint that was saved by any
-// number of ranks is read by any other number.
+// Tensors whose parts lie in several files: checks what the files say together before anything is
+// allocated, and reads any slice of any tensor. So a checkpoint that was saved by any number of
+// ranks is read by any other number. The files are safetensors, or what a reader of another format
+// has mapped.
 //
 //   const auto shards = ShardCatalogue::open(shard_files_in(folder, "model"));
 //   for (const ShardedTensor& tensor : shards.tensors()) …
@@ -11,7 +12,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +30,12 @@ struct ShardLimits {
   static constexpr std::size_t kFiles = 16'384;
 };
 
+/// A mapped file that holds parts.
+struct ShardFile {
+  std::filesystem::path path;                  ///< For error messages.
+  std::shared_ptr<const FileContent> content;  ///< Keeps the bytes of the parts alive.
+};
+
 /// A part of a tensor, and the file that holds it.
 struct ShardPiece {
   TensorTile tile;
@@ -40,6 +49,15 @@ struct ShardedTensor : TensorSpec {
 
   /// Returns the piece that is the whole tensor; nullptr if the tensor lies in parts.
   [[nodiscard]] const ShardPiece* whole() const;
+};
+
+/// A part of a tensor that a reader has found in a file of any format.
+struct FoundPart {
+  std::string name;
+  DType dtype = DType::f32;
+  ShardPiece piece;
+  /// The shape of the whole tensor, if the file states it.
+  std::optional<std::vector<std::int64_t>> whole_shape = {};
 };
 
 /// An open set of files. Copies share the mappings. Threads: safe to read from several threads at
@@ -65,6 +83,13 @@ class ShardCatalogue {
                                            const Filter& counts,
                                            FileSystem& files = real_file_system());
 
+  /// Makes a catalogue of parts that a reader of another format has found in `files`. Makes the
+  /// same checks as open(), and throws the same errors. Also throws CheckpointError for a tile with
+  /// negative numbers, and for bytes that are not as many as the tile needs. Throws UsageError for
+  /// a piece whose `file` is none of `files`.
+  [[nodiscard]] static ShardCatalogue assemble(std::vector<ShardFile> files,
+                                               std::vector<FoundPart> parts);
+
   /// The tensors, sorted by name.
   [[nodiscard]] const std::vector<ShardedTensor>& tensors() const& { return tensors_; }
   const std::vector<ShardedTensor>& tensors() && = delete;
@@ -73,10 +98,10 @@ class ShardCatalogue {
   /// Like find(), but throws CheckpointError, with the most similar name, if there is no such
   /// tensor.
   [[nodiscard]] const ShardedTensor& at(std::string_view name) const;
-  [[nodiscard]] const std::vector<SafetensorsFile>& files() const { return files_; }
+  [[nodiscard]] const std::vector<ShardFile>& files() const { return files_; }
   /// Keeps the bytes of a piece alive.
   [[nodiscard]] const std::shared_ptr<const FileContent>& content(const ShardPiece& piece) const {
-    return files_.at(piece.file).content();
+    return files_.at(piece.file).content;
   }
 
   /// Copies a slice of `tensor`, one range a dimension, into `out`, row-major. Dimensions beyond
@@ -94,7 +119,7 @@ class ShardCatalogue {
                      std::size_t buffer_bytes = std::size_t{8} << 20);
 
  private:
-  std::vector<SafetensorsFile> files_;
+  std::vector<ShardFile> files_;
   std::vector<ShardedTensor> tensors_;
 };
 
