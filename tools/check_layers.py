@@ -26,7 +26,7 @@ FOLDERS = {
     "base": {"terminal": set(), "machine": set(), "http": set()},
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
-                "shards": {"documents", "safetensors", "weights"}, "tensorboard": set(), "gguf": set()},
+                "shards": {"documents", "safetensors", "torch_archive", "weights"}, "tensorboard": set(), "gguf": set()},
     "launch": {"config": set(), "machines": {"config"}},
     "tensor": {"compat": set(), "construction": {"compat"}},
     "comm": {"shared_memory": set(), "state": set()},

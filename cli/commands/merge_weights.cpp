@@ -15,8 +15,8 @@ constexpr const char* kMergeAbout =
     "Merge the shards of a model into files that every reader understands";
 constexpr const char* kMergeFooter = R"(
 DIR is a checkpoint of save_state, in shards or not (its checksums are compared first), a folder of
-shards of PyTorch's distributed checkpoints in their Hugging Face layout (not .distcp files), or one
-with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
+shards of PyTorch's distributed checkpoints (safetensors, or .distcp files with their .metadata), a
+state folder that FSDP of Python Accelerate saved, or one with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
 several files with an index, as Transformers reads them. Files of an earlier merge there are
 replaced. A tensor passes through in pieces: a model may be larger than the memory.)";
 

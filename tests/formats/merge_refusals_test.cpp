@@ -65,8 +65,8 @@ TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
          write_shards(p / "sharded");
        },
        {},
-       "holds no weights: neither shards (shard-00001-model-…) nor model.safetensors nor its "
-       "index. Its subfolder 'sharded' does: merge "},
+       "holds no weights: neither shards (shard-00001-model-…, pytorch_model_fsdp_0) nor "
+       "model.safetensors nor its index. Its subfolder 'sharded' does: merge "},
       {"a link to a folder to be removed",
        [](const Path& p) {
          write_shards(p.parent_path() / "real");
@@ -74,18 +74,25 @@ TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
        },
        {.remove_source = true},
        "in is a symbolic link to "},
-      {"pickled shards",
+      {"a table of contents that is no pickle",
        [](const Path& p) {
          std::filesystem::create_directory(p);
          touch(p / ".metadata");
          touch(p / "__0_0.distcp");
        },
        {},
-       "Python pickle, which is never run here. Merge it by the merge-weights of Python"},
-      {"a folder of FSDP",
+       ".metadata', the table of contents of a distributed checkpoint: its pickle"},
+      {"files of ranks without a table of contents",
+       [](const Path& p) {
+         std::filesystem::create_directory(p);
+         touch(p / "__0_0.distcp");
+       },
+       {},
+       "'__0_0.distcp', and no .metadata that says what lies in it"},
+      {"an empty folder of FSDP",
        [](const Path& p) { std::filesystem::create_directories(p / "pytorch_model_fsdp_0"); },
        {},
-       "'pytorch_model_fsdp_0': a checkpoint of torch.distributed.checkpoint"},
+       "holds no weights: neither shards"},
       {"a file of torch.save",
        [](const Path& p) {
          std::filesystem::create_directory(p);

@@ -12,6 +12,7 @@
 #include "accelerate/base/durable_directories.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/manifest.h"
+#include "accelerate/formats/shards/fsdp_files.h"
 #include "accelerate/formats/shards/shard_catalogue.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/mapped_weights.h"
@@ -31,6 +32,16 @@ bool is_model(std::string_view stem) {
 struct Layout {
   std::vector<std::string> shards;   // Names of the files that hold parts.
   std::optional<std::string> whole;  // The single file, or the index of several files.
+  std::optional<FsdpFiles> fsdp;     // What FSDP of Python saved.
+
+  // Returns the name of one of its files for each form in which it is there.
+  [[nodiscard]] std::vector<std::string> forms() const {
+    std::vector<std::string> all;
+    if (whole) all.push_back(*whole);
+    if (!shards.empty()) all.push_back(shards.front());
+    if (fsdp) all.push_back(fsdp->paths.front().filename().string());
+    return all;
+  }
 };
 
 using Models = std::map<std::string, Layout>;  // By stem.
@@ -53,22 +64,25 @@ Models models_among(const std::vector<std::string>& names) {
   return models;
 }
 
-[[noreturn]] void refuse_pickles(const Path& folder, const std::string& found) {
-  throw CheckpointError(
-      folder.string() + " holds " + found +
-      ": a checkpoint of torch.distributed.checkpoint in its older layout, whose .metadata is a "
-      "Python pickle, which is never run here. Merge it by the merge-weights of Python Accelerate, "
-      "or save it again with HuggingFaceStorageWriter(save_distributed=True), whose shards are "
-      "read "
-      "here");
+// Adds what FSDP of Python saved: the folder itself, or what a state folder holds.
+void add_fsdp_models(const Path& folder, Models& models, FileSystem& files) {
+  if (is_distcp(folder, files)) {
+    models["model"].fsdp = FsdpFiles{FsdpFiles::Form::distcp, {folder}};
+    return;
+  }
+  for (int number = 0;; ++number) {
+    auto found = fsdp_files_in(folder, kFsdpModel, number, files);
+    if (!found) return;
+    models[number == 0 ? "model" : "model_" + std::to_string(number)].fsdp = std::move(found);
+  }
 }
 
 void refuse_others(const Path& folder, const std::vector<std::string>& names) {
   for (const auto& name : names) {
-    if (name == ".metadata" || name.ends_with(".distcp") || name.starts_with("pytorch_model_fsdp"))
-      refuse_pickles(folder, "'" + name + "'");
-  }
-  for (const auto& name : names) {
+    if (name.ends_with(".distcp"))
+      throw CheckpointError(folder.string() + " holds '" + name +
+                            "', and no .metadata that says what lies in it: the file whose name "
+                            "begins with a dot was not copied, or the save was interrupted");
     if (name == "pytorch_model.bin" || name == "pytorch_model.bin.index.json")
       throw CheckpointError(
           folder.string() + " holds '" + name +
@@ -106,10 +120,9 @@ Source choose(Source source, const Models& models, const std::string& asked) {
   for (const auto& [stem, layout] : models)
     if (stem != source.stem)
       source.other_models += (source.other_models.empty() ? "" : ", ") + stem;
-  if (source.layout.whole && !source.layout.shards.empty())
-    throw CheckpointError(source.folder.string() + " holds both '" + *source.layout.whole +
-                          "' and '" + source.layout.shards.front() +
-                          "': which of them are the weights? Move the others away");
+  if (const auto forms = source.layout.forms(); forms.size() > 1)
+    throw CheckpointError(source.folder.string() + " holds both '" + forms[0] + "' and '" +
+                          forms[1] + "': which of them are the weights? Move the others away");
   return source;
 }
 
@@ -120,8 +133,8 @@ std::string hint_at_subfolder(const Path& folder, const std::vector<std::string>
   for (const auto& name : names) {
     try {
       const Path below = folder / name;
-      if (files.status(below).kind == FileKind::directory &&
-          !models_among(files.list(below)).empty())
+      if (files.status(below).kind != FileKind::directory) continue;
+      if (is_distcp(below, files) || !models_among(files.list(below)).empty())
         return ". Its subfolder '" + name + "' does: merge " + below.string();
     } catch (const FileError&) {  // A folder that cannot be read gives no hint.
     }
@@ -133,8 +146,8 @@ std::string hint_at_subfolder(const Path& folder, const std::vector<std::string>
                                FileSystem& files) {
   refuse_others(folder, names);
   throw CheckpointError(folder.string() +
-                        " holds no weights: neither shards (shard-00001-model-…) nor "
-                        "model.safetensors nor its index" +
+                        " holds no weights: neither shards (shard-00001-model-…, "
+                        "pytorch_model_fsdp_0) nor model.safetensors nor its index" +
                         hint_at_subfolder(folder, names, files));
 }
 
@@ -152,7 +165,8 @@ Source find_source(const Path& folder, const std::string& asked, FileSystem& fil
     listed.clear();  // Files that it does not list are not part of the checkpoint.
     for (const auto& file : source.manifest->files) listed.push_back(file.name);
   }
-  const Models models = models_among(listed);
+  Models models = models_among(listed);
+  if (!source.manifest) add_fsdp_models(folder, models, files);
   if (models.empty()) refuse_empty(folder, source.names, files);
   return choose(std::move(source), models, asked);
 }
@@ -171,17 +185,36 @@ void check_checksums(const Source& source, const std::vector<std::string>& chose
 
 // The files to read, and the index if only the tensors that it lists count.
 struct Inputs {
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // Of files in the folder.
   std::optional<WeightIndex> index;
+  std::size_t count = names.size();
 };
 
+// Returns the files that are read, without their folder.
+Inputs inputs_of_fsdp(const FsdpFiles& fsdp, const Path& folder, FileSystem& files) {
+  Inputs inputs;
+  if (fsdp.form != FsdpFiles::Form::distcp) {
+    for (const auto& path : fsdp.paths) inputs.names.push_back(path.filename().string());
+    inputs.count = inputs.names.size();
+    return inputs;
+  }
+  const Path& place = fsdp.paths.front();
+  std::vector<std::string> parts;
+  for (auto& name : files.list(place))
+    if (name == ".metadata" || name.ends_with(".distcp")) parts.push_back(std::move(name));
+  inputs.count = parts.size() - 1;
+  inputs.names = place == folder ? std::move(parts) : std::vector{place.filename().string()};
+  return inputs;
+}
+
 Inputs inputs_of(const Source& source, FileSystem& files) {
-  if (!source.layout.whole) return {source.layout.shards, std::nullopt};
+  if (source.layout.fsdp) return inputs_of_fsdp(*source.layout.fsdp, source.folder, files);
+  if (!source.layout.whole) return {.names = source.layout.shards, .index = {}};
   const std::string& name = *source.layout.whole;
-  if (name.ends_with(".safetensors")) return {{name}, std::nullopt};
+  if (name.ends_with(".safetensors")) return {.names = {name}, .index = {}};
   auto index = read_weight_index(source.folder / name, files);
   auto names = index.file_names();
-  return {std::move(names), std::move(index)};
+  return {.names = std::move(names), .index = std::move(index)};
 }
 
 std::vector<Path> paths_of(const Inputs& inputs, const Source& source) {
@@ -191,6 +224,7 @@ std::vector<Path> paths_of(const Inputs& inputs, const Source& source) {
 }
 
 ShardCatalogue open(const Inputs& inputs, const Source& source, FileSystem& files) {
+  if (source.layout.fsdp) return open_fsdp_model(*source.layout.fsdp, files);
   const auto paths = paths_of(inputs, source);
   if (!inputs.index) return ShardCatalogue::open(paths, files);
   const auto counts = [&inputs](std::size_t file, std::string_view tensor) {
@@ -297,7 +331,7 @@ MergedWeights merge_weights(const Path& source_folder, const Path& output,
   const Inputs inputs = inputs_of(source, files);
   if (options.remove_source) check_removable(source, inputs);
   check_checksums(source, inputs.names, files);
-  MergedWeights merged{.written = {}, .source_files = inputs.names.size()};
+  MergedWeights merged{.written = {}, .source_files = inputs.count};
   {
     const auto catalogue = open(inputs, source, files);
     NewFolders made(files, output);

@@ -34,10 +34,12 @@ struct MergedWeights {
 /// shards with an index. write_weights() describes the output and what happens to existing files.
 /// `source` is one of:
 /// - a state folder of ours, in shards or not, whose checksums are compared first,
-/// - a folder of shards of ours or of PyTorch's distributed checkpoints (Hugging Face layout),
+/// - a folder of shards of ours or of PyTorch's distributed checkpoints: in their Hugging Face
+///   layout, or .distcp files with their .metadata,
+/// - a state folder that FSDP of Python Accelerate saved, with any state_dict_type but
+///   LOCAL_STATE_DICT,
 /// - a folder with model.safetensors or its index.
-/// Throws CheckpointError, also for PyTorch's pickled distributed checkpoints; UsageError when
-/// `output` lies in `source`. Cost: one pass over the data, two with checksums. Memory: 8 MiB for
+/// Throws CheckpointError; UsageError when `output` lies in `source`. Cost: one pass over the data, two with checksums. Memory: 8 MiB for
 /// tensors in several parts, whatever their size.
 MergedWeights merge_weights(const std::filesystem::path& source,
                             const std::filesystem::path& output,

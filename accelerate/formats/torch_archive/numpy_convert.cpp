@@ -23,10 +23,6 @@ struct NumpyType {
   std::size_t width;  // Bytes.
 };
 
-bool is_call_of(const PickleNode& node, std::string_view name) {
-  return node.kind == Kind::call && node.items[0]->text == name;
-}
-
 bool holds(const PickleNode& tuple, std::initializer_list<Kind> kinds) {
   if (tuple.kind != Kind::tuple || tuple.items.size() < kinds.size()) return false;
   std::size_t i = 0;

@@ -1,5 +1,6 @@
 #include "accelerate/formats/torch_archive/pickle_machine.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -19,8 +20,9 @@ using Kind = PickleNode::Kind;
 
 class Machine {
  public:
-  Machine(std::string_view bytes, std::span<const std::string_view> allowed)
-      : bytes_(bytes), allowed_(allowed) {}
+  Machine(std::string_view bytes, std::span<const std::string_view> allowed,
+          std::span<const std::string_view> classes)
+      : bytes_(bytes), allowed_(allowed), classes_(classes) {}
 
   Pickle run();
 
@@ -72,7 +74,7 @@ class Machine {
   void stack_global();
 
   std::string_view bytes_;
-  std::span<const std::string_view> allowed_;
+  std::span<const std::string_view> allowed_, classes_;
   std::size_t at_ = 0;
   bool stopped_ = false;
   Pickle pickle_;
@@ -271,8 +273,14 @@ void Machine::reduce() {
 void Machine::new_object() {
   PickleNode* arguments = top_of(Kind::tuple, "arguments");
   pop();
-  PickleNode* name = top_of(Kind::global, "the name of a class");
+  // A class inside of a class is the result of a getattr.
+  const bool inner = !classes_.empty() && top()->kind == Kind::call;
+  PickleNode* name = inner ? top() : top_of(Kind::global, "the name of a class");
   pop();
+  if (inner || std::ranges::binary_search(classes_, name->text)) {
+    push_new(Kind::call)->items = {name, arguments};
+    return;
+  }
   if (name->text != kScriptClasses || !arguments->items.empty()) {
     refuse_pickle("makes an object of " + printable(name->text) + ", which data does not need");
   }
@@ -398,12 +406,13 @@ void refuse_pickle(const std::string& why) {
   throw CheckpointError("its pickle " + why);
 }
 
-Pickle read_pickle(std::span<const std::byte> bytes, std::span<const std::string_view> allowed) {
+Pickle read_pickle(std::span<const std::byte> bytes, std::span<const std::string_view> allowed,
+                   std::span<const std::string_view> classes) {
   if (bytes.size() > PickleLimits::kBytes) {
     refuse_pickle("has " + std::to_string(bytes.size()) + " bytes, at most " +
                   std::to_string(PickleLimits::kBytes) + " are allowed");
   }
-  return Machine(byte_text(bytes), allowed).run();
+  return Machine(byte_text(bytes), allowed, classes).run();
 }
 
 }  // namespace accelerate::detail

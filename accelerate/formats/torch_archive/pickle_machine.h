@@ -32,7 +32,8 @@ struct PickleNode {
   /// "module.name" of a global. Valid as long as the pickle's bytes and the list of names.
   std::string_view text = {};
   /// List, tuple or set: the items. Dict: key, value, key, value, …. Call: the global, the tuple of
-  /// arguments, then the keys and values that were put into the result. Persistent: its id.
+  /// arguments, then the keys and values that were put into the result; an object of a class of
+  /// `classes` is such a call, too. Persistent: its id.
   std::vector<PickleNode*> items = {};
   /// For a call or an object: the argument of its __setstate__.
   PickleNode* state = nullptr;
@@ -57,11 +58,20 @@ struct Pickle {
 };
 
 /// Reads a pickle of protocol 2 to 5. `bytes` must outlive the result. `allowed`: the globals that
-/// may appear, as "module.name", sorted. Throws CheckpointError, whose message is a clause, for:
+/// may appear, as "module.name", sorted. `classes`: those of `allowed` of which the pickle may have
+/// objects, sorted. Throws CheckpointError, whose message is a clause, for:
 /// - a global that is not allowed, with its name,
 /// - an operation that data does not need,
 /// - bytes that end too early, or a pickle beyond the limits.
 [[nodiscard]] Pickle read_pickle(std::span<const std::byte> bytes,
-                                 std::span<const std::string_view> allowed);
+                                 std::span<const std::string_view> allowed,
+                                 std::span<const std::string_view> classes = {});
+
+/// Whether the pickle calls the global `name`, or has an object of the class `name`, at `node`.
+[[nodiscard]] bool is_call_of(const PickleNode& node, std::string_view name);
+
+/// Returns the attribute `name` of an object that the pickle made by a call and filled with a dict;
+/// nullptr if `object` is something else or has no such attribute.
+[[nodiscard]] const PickleNode* attribute_of(const PickleNode& object, std::string_view name);
 
 }  // namespace accelerate::detail

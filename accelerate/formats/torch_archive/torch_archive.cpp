@@ -91,15 +91,15 @@ void check_byte_order(const Records& records) {
   }
 }
 
-TorchValue read(const FileContent& content) {
-  const std::string_view text = detail::byte_text(content.bytes());
+TorchValue read_archive(std::span<const std::byte> bytes) {
+  const std::string_view text = detail::byte_text(bytes);
   if (!text.starts_with("PK\3\4")) refuse_impostor(text);
-  const Records records(content.bytes());
+  const Records records(bytes);
   check_byte_order(records);
   const bool script = records.find("constants.pkl").has_value();
-  const detail::Pickle pickle =
-      detail::read_pickle(records.find("data.pkl").value(),
-                          script ? detail::script_globals() : detail::torch_globals());
+  const detail::Pickle pickle = detail::read_pickle(
+      records.find("data.pkl").value(), script ? detail::script_globals() : detail::torch_globals(),
+      detail::sharded_classes());
   return detail::convert_pickle(*pickle.root, [&](std::string_view name) {
     return records.find("data/" + std::string(name));
   });
@@ -166,11 +166,15 @@ TorchArchive TorchArchive::open(const std::filesystem::path& path, FileSystem& f
   archive.path_ = path;
   archive.content_ = map_file(files, path, cannot);
   try {
-    archive.value_ = std::make_shared<const TorchValue>(read(*archive.content_));
+    archive.value_ = std::make_shared<const TorchValue>(read_archive(archive.content_->bytes()));
   } catch (const CheckpointError& error) {
     throw CheckpointError(cannot + ": " + error.what());
   }
   return archive;
+}
+
+TorchValue read_torch_archive(std::span<const std::byte> bytes) {
+  return read_archive(bytes);
 }
 
 std::vector<std::pair<std::string, const TorchTensor*>> TorchArchive::state_dict(

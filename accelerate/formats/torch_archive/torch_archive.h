@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,5 +55,9 @@ class TorchArchive {
   std::shared_ptr<const FileContent> content_;
   std::shared_ptr<const TorchValue> value_;
 };
+
+/// Reads the value in an archive that fills `bytes`, such as an entry of a larger file. The bytes of
+/// its tensors lie in `bytes`. Throws CheckpointError, whose message is a clause without a name.
+[[nodiscard]] TorchValue read_torch_archive(std::span<const std::byte> bytes);
 
 }  // namespace accelerate

@@ -51,6 +51,7 @@ class Converter {
   TorchValue parameter(Arguments arguments);
   TorchValue tensor(Arguments arguments);
   TorchValue tensor_with_dtype(Arguments arguments);
+  TorchValue shards(Arguments arguments);
   TorchValue numpy_scalar(Arguments arguments);
   TorchValue typed(Arguments arguments);
   TorchValue charged(TorchTensor tensor);
@@ -71,6 +72,7 @@ std::span<const Converter::CallRow> Converter::calls() {
       CallRow{"numpy._core.multiarray.scalar", &Converter::numpy_scalar, 2, 2},
       CallRow{"numpy.core.multiarray.scalar", &Converter::numpy_scalar, 2, 2},
       CallRow{"torch.Size", &Converter::size, 1, 1},
+      CallRow{"torch._tensor._rebuild_from_type_v2", &Converter::shards, 4, 4},
       CallRow{"torch._utils._rebuild_parameter", &Converter::parameter, 3, 3},
       CallRow{"torch._utils._rebuild_tensor_v2", &Converter::tensor, 6, 7},
       CallRow{"torch._utils._rebuild_tensor_v3", &Converter::tensor_with_dtype, 7, 8},
@@ -273,6 +275,13 @@ TorchValue Converter::tensor_with_dtype(Arguments arguments) {
   return charged(convert_tensor_v3(arguments, storages_));
 }
 
+TorchValue Converter::shards(Arguments arguments) {
+  TorchShards shards = convert_shards(arguments, storages_);
+  for (const TorchShard& part : shards.parts)
+    charge(sizeof(TorchShard) + part.tensor.storage.size() + 24 * part.offsets.size());
+  return {std::move(shards)};
+}
+
 TorchValue Converter::charged(TorchTensor tensor) {
   charge(tensor.storage.size() + tensor.device.size() + 16 * tensor.shape.size());
   return {std::move(tensor)};
@@ -295,6 +304,7 @@ std::vector<std::string_view> make_globals(bool script) {
     if (script || !row.name.starts_with("torch.jit.")) names.push_back(row.name);
   }
   if (script) names.push_back(kScriptClasses);
+  std::ranges::copy(sharded_globals(), std::back_inserter(names));
   for (const TorchName& name : storage_names()) names.push_back(name.global);
   for (const TorchName& name : dtype_names()) names.push_back(name.global);
   std::ranges::sort(names);

@@ -39,6 +39,17 @@ namespace accelerate::detail {
 [[nodiscard]] NumpyArray convert_numpy_array(const PickleNode& call);
 [[nodiscard]] TorchValue convert_numpy_scalar(const PickleNode& dtype, const PickleNode& bytes);
 
+// Reads the tensors of which each rank saves its parts. Part of formats/torch_archive.
+
+/// Returns the globals of PyTorch's ShardedTensor and DTensor, and the classes among them.
+[[nodiscard]] std::span<const std::string_view> sharded_globals();
+[[nodiscard]] std::span<const std::string_view> sharded_classes();
+/// Reads what _rebuild_from_type_v2 makes from these four arguments. Throws CheckpointError, whose
+/// message is a clause, for a tensor of another class, for parts that leave the whole, and for a
+/// DTensor whose values are sums over ranks or that is divided in another way than into rows.
+[[nodiscard]] TorchShards convert_shards(std::span<PickleNode* const> arguments,
+                                         const FindStorage& storages);
+
 /// Returns the globals that read_pickle may allow because they have a meaning here, as
 /// "module.name", sorted.
 [[nodiscard]] std::span<const std::string_view> torch_globals();

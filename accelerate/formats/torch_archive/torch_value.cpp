@@ -130,6 +130,10 @@ std::string TorchValue::describe() const {
             return "a tensor " + std::string(dtype_name(value.dtype)) + " " +
                    detail::shape_text(value.shape);
           },
+          [](const TorchShards& value) {
+            return "a part of a tensor " + std::string(dtype_name(value.dtype)) + " " +
+                   detail::shape_text(value.shape) + ", which is spread over several files";
+          },
           [](const NumpyArray& value) {
             return "a numpy array " + value.dtype + " " + detail::shape_text(value.shape);
           }},

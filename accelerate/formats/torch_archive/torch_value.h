@@ -117,6 +117,20 @@ struct TorchTensor {
   void stream_to(const ByteSink& sink) const;
 };
 
+/// A part of a tensor, which begins at `offsets` in the whole.
+struct TorchShard {
+  std::vector<std::int64_t> offsets;
+  TorchTensor tensor;
+};
+
+/// A tensor that is spread over several files, of which this file has some parts or none: a
+/// ShardedTensor or DTensor of PyTorch.
+struct TorchShards {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape = {};  ///< Of the whole tensor.
+  std::vector<TorchShard> parts = {};    ///< They lie inside the whole, and have its dtype.
+};
+
 /// A numpy.ndarray of numbers.
 struct NumpyArray {
   std::string dtype;  ///< In numpy's notation: "<u4", "|b1", "<f8". Always little-endian.
@@ -127,9 +141,10 @@ struct NumpyArray {
 
 /// One value. Numpy's scalars become bool, integer or double.
 struct TorchValue {
-  using Content = std::variant<TorchNone, bool, std::int64_t, TorchBigInteger, double, std::string,
-                               TorchBytes, TorchList, TorchTuple, TorchSet, TorchDict, TorchObject,
-                               TorchSize, TorchDtype, TorchDevice, TorchTensor, NumpyArray>;
+  using Content =
+      std::variant<TorchNone, bool, std::int64_t, TorchBigInteger, double, std::string, TorchBytes,
+                   TorchList, TorchTuple, TorchSet, TorchDict, TorchObject, TorchSize, TorchDtype,
+                   TorchDevice, TorchTensor, TorchShards, NumpyArray>;
 
   Content content;
 

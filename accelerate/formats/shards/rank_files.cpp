@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/formats/safetensors/safetensors_header.h"
+#include "accelerate/formats/shards/row_major_parts.h"
+#include "accelerate/formats/shards/sharded_state.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
+
+namespace accelerate {
+namespace {
+
+using Steps = std::vector<std::string>;
+
+bool is_dict(const TorchValue& value) {
+  return value.as<TorchDict>() != nullptr;
+}
+
+// Walks the states of the ranks and gathers their tensors and values.
+class Gatherer {
+ public:
+  void add(const TorchArchive& archive) {
+    path_ = archive.path();
+    content_ = archive.content();
+    file_ = parts_.add_file(path_, content_);
+    if (!is_dict(archive.value()))
+      throw CheckpointError("'" + path_.string() + "' holds " + archive.value().describe() +
+                            ", not the state of a rank");
+    seen_.clear();
+    Steps steps;
+    visit(archive.value(), steps);
+    first_ = false;
+  }
+
+  ShardedState take() {
+    for (auto& [name, shape_and_type] : divided_)
+      if (!has_part_.contains(name))
+        parts_.add_empty(name, shape_and_type.second, shape_and_type.first, path_);
+    state_.tensors = std::move(parts_).assemble();
+    return std::move(state_);
+  }
+
+ private:
+  void visit(const TorchValue& value, Steps& steps) {
+    if (const auto* dict = value.as<TorchDict>(); dict != nullptr && !dict->entries.empty()) {
+      for (const auto& [key, item] : dict->entries) {
+        steps.push_back(step_of(key));
+        visit(item, steps);
+        steps.pop_back();
+      }
+    } else if (value.as<TorchList>() != nullptr && !value.items().empty() &&
+               std::ranges::all_of(value.items(), is_dict)) {
+      for (std::size_t i = 0; i < value.items().size(); ++i) {
+        steps.push_back(std::to_string(i));
+        visit(value.items()[i], steps);
+        steps.pop_back();
+      }
+    } else {
+      add_leaf(value, steps);
+    }
+  }
+
+  std::string step_of(const TorchValue& key) const {
+    if (const auto* text = key.as<std::string>()) return *text;
+    if (const auto* number = key.as<std::int64_t>()) return std::to_string(*number);
+    throw CheckpointError("'" + path_.string() + "' has a dict whose key is " + key.describe());
+  }
+
+  void add_leaf(const TorchValue& value, const Steps& steps) {
+    const std::string name = join(steps, ".");
+    if (!seen_.insert(name).second)
+      throw CheckpointError("'" + path_.string() + "' has two values called " +
+                            detail::printable(name) + ": it is damaged");
+    state_.paths.emplace(name, steps);
+    if (const auto* shards = value.as<TorchShards>()) return add_shards(name, *shards);
+    if (!first_) return;
+    if (const auto* tensor = value.as<TorchTensor>()) {
+      parts_.add(name, zeros(tensor->shape.size()), *tensor, file_, tensor->shape);
+    } else {
+      state_.values.emplace(name, SavedValue{value, content_});
+    }
+  }
+
+  static std::vector<std::int64_t> zeros(std::size_t count) {
+    return std::vector<std::int64_t>(count, 0);
+  }
+
+  // Several ranks may have the same part, as in hybrid sharding.
+  void add_shards(const std::string& name, const TorchShards& shards) {
+    if (name == "_flat_param" || name.ends_with("._flat_param"))
+      throw CheckpointError(
+          "'" + path_.string() +
+          "' was saved with LOCAL_STATE_DICT: it has flat parameters, and not the shapes of the "
+          "tensors in them. In Python, load it and save it again with SHARDED_STATE_DICT or "
+          "FULL_STATE_DICT");
+    divided_.try_emplace(name, shards.shape, shards.dtype);
+    for (const auto& [offsets, tensor] : shards.parts) {
+      const bool empty = std::ranges::find(tensor.shape, 0) != tensor.shape.end();
+      if (empty || !tiles_.emplace(name, offsets, tensor.shape).second) continue;
+      has_part_.insert(name);
+      parts_.add(name, offsets, tensor, file_, shards.shape);
+    }
+  }
+
+  using Tile = std::tuple<std::string, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+
+  ShardedState state_;
+  RowMajorParts parts_;
+  std::map<std::string, std::pair<std::vector<std::int64_t>, DType>> divided_;
+  std::set<Tile> tiles_;
+  std::set<std::string> has_part_, seen_;
+  bool first_ = true;
+  // The file that is being read.
+  std::filesystem::path path_;
+  std::shared_ptr<const FileContent> content_;
+  std::size_t file_ = 0;
+};
+
+}  // namespace
+
+ShardedState open_rank_files(const std::vector<std::filesystem::path>& paths, FileSystem& files) {
+  if (paths.size() > ShardLimits::kFiles)
+    throw CheckpointError("there are " + std::to_string(paths.size()) +
+                          " files of ranks, at most " + std::to_string(ShardLimits::kFiles) +
+                          " are allowed");
+  Gatherer gatherer;
+  for (const auto& path : paths) gatherer.add(TorchArchive::open(path, files));
+  return gatherer.take();
+}
+
+}  // namespace accelerate
