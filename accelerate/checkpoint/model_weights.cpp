@@ -4,12 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/formats/shards/fsdp_files.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/compat/leaf_memory.h"
@@ -133,8 +135,8 @@ class Filled {
 };
 
 // Returns the shards in a folder that has no weights in any other layout.
-std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder) {
-  auto& files = real_file_system();
+std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder,
+                                             FileSystem& files) {
   if (files.status(folder).kind != FileKind::directory) return {};
   const ShardNames names;
   for (const auto& name : {names.file_name(1, 1), names.index_name()})
@@ -142,14 +144,31 @@ std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder
   return shard_files_in(folder, names.stem, files);
 }
 
-WeightReader weights_at(const std::filesystem::path& checkpoint) {
-  const auto shards = shards_at(checkpoint);
-  if (shards.empty()) return map_weights(checkpoint);
-  return reader_of(
-      std::make_shared<ShardedTensors>(ShardNames().stem, ShardCatalogue::open(shards)));
+// Returns the weights that FSDP of Python saved, in a folder that has no weights in any other
+// layout; nullopt if there are none.
+std::optional<ShardCatalogue> fsdp_weights_at(const std::filesystem::path& folder,
+                                              FileSystem& files) {
+  if (files.status(folder).kind != FileKind::directory) return std::nullopt;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "pytorch_model.bin.index.json"})
+    if (files.status(folder / name).kind != FileKind::none) return std::nullopt;
+  if (is_distcp(folder, files)) return open_fsdp_model({FsdpFiles::Form::distcp, {folder}}, files);
+  const auto found = fsdp_files_in(folder, kFsdpModel, 0, files);
+  if (!found) return std::nullopt;
+  return open_fsdp_model(*found, files);
 }
 
 }  // namespace
+
+WeightReader weights_at(const std::filesystem::path& checkpoint, FileSystem& files) {
+  const auto open = [](ShardCatalogue catalogue) {
+    return reader_of(std::make_shared<ShardedTensors>(ShardNames().stem, std::move(catalogue)));
+  };
+  if (auto weights = fsdp_weights_at(checkpoint, files)) return open(std::move(*weights));
+  const auto shards = shards_at(checkpoint, files);
+  if (shards.empty()) return map_weights(checkpoint, files);
+  return open(ShardCatalogue::open(shards, files));
+}
 
 std::string WeightsReport::describe() const {
   std::vector<std::string> parts;

@@ -42,9 +42,13 @@ struct LoadWeightsOptions {
   bool strict = true;
 };
 
-/// Loads the weights at `checkpoint` into the model. `checkpoint` is a file, an index or a folder
-/// (see map_weights), or a folder of shards of ours or of PyTorch's distributed checkpoints. The
-/// model keeps its devices and dtypes. A tensor without memory (init_empty_weights) gets memory on
+/// Opens the weights at `checkpoint`: a file, an index or a folder (see map_weights), a folder of
+/// shards of ours or of PyTorch's distributed checkpoints, or a folder that FSDP of Python
+/// Accelerate saved. Throws CheckpointError. Cost: headers are read.
+[[nodiscard]] WeightReader weights_at(const std::filesystem::path& checkpoint,
+                                      FileSystem& files = real_file_system());
+
+/// Loads the weights at `checkpoint`, which is what weights_at() opens, into the model. The model keeps its devices and dtypes. A tensor without memory (init_empty_weights) gets memory on
 /// the CPU, in the model's dtype. If the checkpoint lacks it, it stays without memory, and
 /// materialise(model) gives it its initial values. Local: every rank reads. Throws CheckpointError.
 /// Cost: one copy, from the mapped files into the model, tensor by tensor.

@@ -156,14 +156,6 @@ at::Tensor out_of_memory(at::Tensor loaded, const at::Tensor& parameter) {
   return loaded;
 }
 
-at::Tensor load_part(const ShardedTensors& stored, const std::string& name,
-                     const at::Tensor& outline, const StateShards& shards) {
-  const NamedShard* shard = shards.find(name);
-  if (shard == nullptr || outline.sizes() != shard->shape) return stored.load(name);
-  const std::int64_t numel = shard->local.numel();
-  return out_of_memory(stored.load_range(name, numel == 0 ? 0 : shard->begin, numel), shard->local);
-}
-
 bool mentions_tensors(const Node& node) {
   for (const auto& item : node.items)
     if (mentions_tensors(item)) return true;
@@ -173,6 +165,15 @@ bool mentions_tensors(const Node& node) {
 }
 
 }  // namespace
+
+at::Tensor load_part(const ShardedTensors& stored, const NamedTensor& outline,
+                     const std::string& place, const StateShards& shards) {
+  const NamedShard* shard = shards.find(place);
+  if (shard == nullptr || outline.tensor.sizes() != shard->shape) return stored.load(outline.name);
+  const std::int64_t numel = shard->local.numel();
+  return out_of_memory(stored.load_range(outline.name, numel == 0 ? 0 : shard->begin, numel),
+                       shard->local);
+}
 
 std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state) {
   std::vector<PlannedFile> planned;
@@ -206,7 +207,7 @@ StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder
     if (mentions_tensors(node)) {
       const ShardedTensors stored(stem, ShardCatalogue::open(tensor_files, files));
       for (const auto& [name, outline] : stored.outlines())
-        tensors.emplace(name, load_part(stored, name, outline, shards));
+        tensors.emplace(name, load_part(stored, {name, outline}, name, shards));
     }
     return state_of(node, tensors);
   } catch (const Error&) {

@@ -8,6 +8,7 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/checkpoint/planned_files.h"
+#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/state_shards.h"
 #include "accelerate/tensor/state_dict.h"
 
@@ -30,5 +31,11 @@ namespace accelerate {
                                         const std::string& stem,
                                         const std::vector<std::filesystem::path>& tensor_files,
                                         const StateShards& shards = {});
+
+/// Loads one tensor of a state, as read_state_file does: the part that `shards` has of the tensor at
+/// `place` ("state.fc.weight.exp_avg"), or the whole. `outline`: its name in `stored`, and its
+/// shape. Throws CheckpointError.
+[[nodiscard]] at::Tensor load_part(const ShardedTensors& stored, const NamedTensor& outline,
+                                   const std::string& place, const StateShards& shards);
 
 }  // namespace accelerate

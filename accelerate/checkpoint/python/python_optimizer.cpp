@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -254,19 +256,66 @@ bool is_empty(const StateDict& fields, const KnownClass& known) {
 
 // --- parameters ----------------------------------------------------------------------------------
 
-// Returns the numbers of a group's parameters; there must be as many as names.
-std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
-                                     const std::string& place) {
-  std::vector<std::int64_t> numbers;
-  for (const auto& item : need(group, "params", place).items()) {
-    const auto* number = item.as<std::int64_t>();
-    if (number == nullptr)
-      throw CheckpointError(place + " calls a parameter " + item.describe() + ", no number");
-    numbers.push_back(*number);
+// A parameter of the optimizer here, and its key in the saved state.
+struct SavedParameter {
+  std::string name;
+  TorchValue key;
+};
+
+std::string without_prefixes(std::string name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+      if (!name.starts_with(prefix)) continue;
+      name.erase(0, prefix.size());
+      again = true;
+    }
   }
-  if (numbers.size() == names) return numbers;
-  throw CheckpointError(place + " has " + std::to_string(numbers.size()) +
-                        " parameters; the optimizer's group has " + std::to_string(names));
+  return name;
+}
+
+// FSDP calls parameters by their names, and may put them in another order.
+std::vector<SavedParameter> parameters_by_name(const std::vector<std::string>& names,
+                                               std::span<const TorchValue> keys,
+                                               const std::string& place) {
+  std::map<std::string, const TorchValue*> by_name;
+  std::vector<std::string> known;
+  for (const auto& key : keys) {
+    const std::string& name = *key.as<std::string>();
+    by_name.emplace(name, &key);
+    by_name.emplace(without_prefixes(name), &key);
+    known.push_back(name);
+  }
+  std::vector<SavedParameter> parameters;
+  for (const auto& name : names) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end())
+      throw CheckpointError(place + " has no parameter '" + name + "'." +
+                            did_you_mean(name, known) + " Its parameters: " + join(known, ", "));
+    parameters.push_back({name, *found->second});
+  }
+  return parameters;
+}
+
+// Returns the keys of a group's parameters; there must be as many as names.
+std::vector<SavedParameter> parameters_of(const TorchValue& group, const StateDict::List& own,
+                                          const std::string& place) {
+  std::vector<std::string> names;
+  for (const auto& name : own) names.push_back(name.to<std::string>());
+  const auto keys = need(group, "params", place).items();
+  if (keys.size() != names.size())
+    throw CheckpointError(place + " has " + std::to_string(keys.size()) +
+                          " parameters; the optimizer's group has " + std::to_string(names.size()));
+  const auto is_text = [](const TorchValue& key) { return key.as<std::string>() != nullptr; };
+  if (!keys.empty() && std::ranges::all_of(keys, is_text))
+    return parameters_by_name(names, keys, place);
+  std::vector<SavedParameter> parameters;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].as<std::int64_t>() == nullptr)
+      throw CheckpointError(place + " calls a parameter " + keys[i].describe() + ", no number");
+    parameters.push_back({names[i], keys[i]});
+  }
+  return parameters;
 }
 
 // Merges the nested dict into which bitsandbytes puts tensors that quantization may reshape.
@@ -281,14 +330,13 @@ StateDict unwrapped(const StateDict& saved) {
   return all;
 }
 
-void add_states(const TorchValue& states, const Content& content, const KnownClass& known,
-                const std::vector<std::pair<std::int64_t, std::string>>& parameters,
-                StateDict::Dict& out) {
-  for (const auto& [number, name] : parameters) {
-    const auto* saved = states.find(number);
-    if (saved == nullptr) continue;
+void add_states(const SavedOptimizer& saved, const KnownClass& known,
+                const std::vector<SavedParameter>& parameters, StateDict::Dict& out) {
+  for (const auto& [name, key] : parameters) {
+    const auto state = saved.state_of(key, name);
+    if (!state) continue;
     const std::string place = "the state of '" + name + "'";
-    const StateDict plain = unwrapped(state_of(*saved, content, place));
+    const StateDict plain = unwrapped(*state);
     if (plain.dict().empty()) continue;
     StateDict fields = fields_of(plain, known, place);
     if (!is_empty(fields, known)) out.insert_or_assign(name, std::move(fields));
@@ -297,11 +345,24 @@ void add_states(const TorchValue& states, const Content& content, const KnownCla
 
 }  // namespace
 
-StateDict optimizer_state_of_python(const TorchValue& saved, const Content& content,
-                                    const StateDict& own) {
-  const KnownClass& known = known_class(own.at("class").to<std::string>());
+SavedOptimizer saved_optimizer_of(const TorchValue& saved, const Content& content) {
   const auto& states = need(saved, "state", "the file");
   const auto groups = need(saved, "param_groups", "the file").items();
+  return {{groups.begin(), groups.end()},
+          content,
+          [&states, content](const TorchValue& key,
+                             const std::string& name) -> std::optional<StateDict> {
+            const auto* number = key.as<std::int64_t>();
+            const auto* found =
+                number != nullptr ? states.find(*number) : states.find(*key.as<std::string>());
+            if (found == nullptr) return std::nullopt;
+            return state_of(*found, content, "the state of '" + name + "'");
+          }};
+}
+
+StateDict optimizer_state_of_python(const SavedOptimizer& saved, const StateDict& own) {
+  const KnownClass& known = known_class(own.at("class").to<std::string>());
+  const auto& groups = saved.groups;
   const auto& own_groups = own.at("param_groups").list();
   if (groups.size() != own_groups.size())
     throw CheckpointError("the file has " + std::to_string(groups.size()) +
@@ -311,13 +372,9 @@ StateDict optimizer_state_of_python(const TorchValue& saved, const Content& cont
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::string place = "parameter group " + std::to_string(g);
     check_class(groups[g], known);
-    options.push_back(options_of(groups[g], content, own_groups[g], known, place));
-    const auto& names = own_groups[g].at("params").list();
-    const auto numbers = numbers_of(groups[g], names.size(), place);
-    std::vector<std::pair<std::int64_t, std::string>> parameters;
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      parameters.emplace_back(numbers[i], names[i].to<std::string>());
-    add_states(states, content, known, parameters, named);
+    options.push_back(options_of(groups[g], saved.content, own_groups[g], known, place));
+    add_states(saved, known, parameters_of(groups[g], own_groups[g].at("params").list(), place),
+               named);
   }
   return {{"class", std::string(known.name)},
           {"state", std::move(named)},

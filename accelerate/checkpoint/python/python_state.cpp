@@ -48,10 +48,33 @@ std::string numbered(const std::string& name, int number, const std::string& ext
   return name + (number == 0 ? "" : "_" + std::to_string(number)) + extension;
 }
 
+// Returns the first file or folder of a model or optimizer that FSDP saved; "" if there is none.
+std::string fsdp_name(std::string_view kind, int number, const Names& names) {
+  const std::string plain(kind), stem = plain + "_" + std::to_string(number);
+  for (const auto& name :
+       {stem, stem + "_rank0.bin", number == 0 ? plain + "_rank0.bin" : std::string(),
+        kind == kFsdpModel ? numbered(plain, number, ".bin") : std::string()}) {
+    if (names.contains(name)) return name;
+  }
+  return "";
+}
+
+// Returns the Python file that holds the optimizer with this number, or the name that it should
+// have. The Trainer saves with FSDP as Accelerate does.
+std::string optimizer_file(int number, const Names& names) {
+  const auto name = numbered("optimizer", number, is_of_python_trainer(names) ? ".pt" : ".bin");
+  if (names.contains(name)) return name;
+  if (const auto by_fsdp = fsdp_name(kFsdpOptimizer, number, names); !by_fsdp.empty())
+    return by_fsdp;
+  const auto full = numbered("optimizer", number, ".bin");
+  return names.contains(full) ? full : name;
+}
+
 // Returns the Python file that holds the object with this stem; "" if none does. The Trainer's
 // random states are pickled objects, which are not read.
 std::string python_file(const Stem& stem, const Names& names) {
-  if (stem.kind == "optimizer" || stem.kind == "scheduler")
+  if (stem.kind == "optimizer") return optimizer_file(stem.number, names);
+  if (stem.kind == "scheduler")
     return numbered(stem.kind, stem.number, is_of_python_trainer(names) ? ".pt" : ".bin");
   if (stem.kind == "scaler") return "scaler.pt";
   if (stem.kind == "custom_checkpoint" || stem.kind == "random_states")
@@ -65,18 +88,16 @@ std::string model_file(const Names& names, int number) {
        {numbered("model", number, ".safetensors"), numbered("pytorch_model", number, ".bin")}) {
     if (names.contains(name)) return name;
   }
-  return "";
+  return fsdp_name(kFsdpModel, number, names);
 }
 
 // --- presence ------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_absent(const Names& names, const std::vector<std::string>& absent) {
-  const auto sharded = std::ranges::find_if(names, [](const std::string& name) {
-    return name.starts_with("pytorch_model_fsdp") || name == "zero_to_fp32.py";
-  });
-  if (sharded != names.end())
-    throw CheckpointError("it was saved by FSDP or DeepSpeed (it has " + *sharded +
-                          "), whose states are not read: in Python save with a full state dict");
+  if (names.contains("zero_to_fp32.py"))
+    throw CheckpointError(
+        "it was saved by DeepSpeed (it has zero_to_fp32.py), whose states are not read: in Python "
+        "save with a full state dict");
   throw CheckpointError("it has no " + join(absent, ", ") +
                         ": it was saved by a training that had prepared or registered less");
 }
@@ -147,7 +168,8 @@ StateDict custom_state(const TorchArchive& archive, const std::string& name) {
 
 StateDict read_part(const TorchArchive& archive, const Stem& stem, const StatePart& part) {
   if (stem.kind == "optimizer")
-    return optimizer_state_of_python(archive.value(), archive.content(), part.state_dict());
+    return optimizer_state_of_python(saved_optimizer_of(archive.value(), archive.content()),
+                                     part.state_dict());
   if (stem.kind == "scheduler")
     return scheduler_state_of_python(archive.value(), archive.content());
   if (stem.kind == "random_states") return random_states(archive);
@@ -168,6 +190,21 @@ StateDict progress(FileSystem& files, const Path& folder, const Names& names) {
   return state;
 }
 
+// Returns what FSDP saved in several files; nullopt if the object is no optimizer, or lies in one
+// file.
+std::optional<StateDict> read_sharded(FileSystem& files, const Path& folder,
+                                      const std::string& file, const StatePart& part) {
+  const Stem stem = parse_stem(part.stem);
+  if (stem.kind != "optimizer" || file != fsdp_name(kFsdpOptimizer, stem.number, {file}))
+    return std::nullopt;
+  const auto found = fsdp_files_in(folder, kFsdpOptimizer, stem.number, files);
+  if (!found)
+    throw CheckpointError((folder / file).string() +
+                          " has no .metadata: it was not copied, or the save was interrupted");
+  return optimizer_state_of_python(saved_optimizer_of(*found, StateShards(part.shards), files),
+                                   part.state_dict());
+}
+
 // Returns nullopt if the folder has no state for this object.
 std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const Names& names,
                                     const StatePart& part) {
@@ -180,12 +217,15 @@ std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const
     return std::nullopt;
   }
   if (file.empty()) return std::nullopt;
-  const auto archive = TorchArchive::open(folder / file, files);
+  std::optional<TorchArchive> archive;
   try {
-    return read_part(archive, stem, part);
+    if (auto sharded = read_sharded(files, folder, file, part)) return sharded;
+    archive = TorchArchive::open(folder / file, files);
+    return read_part(*archive, stem, part);
   } catch (const Error&) {
+    if (stem.kind != "optimizer" && !archive) throw;
     throw_with_context<CheckpointError>("the state of '" + part.stem + "' in " +
-                                        archive.path().string() + " does not fit");
+                                        (folder / file).string() + " does not fit");
   }
 }
 
@@ -218,10 +258,21 @@ WeightReader without_wrappers(WeightReader weights, const ModuleView& model) {
   return weights;
 }
 
+WeightReader open_weights(FileSystem& files, const Path& folder, const std::string& file,
+                          int number) {
+  if (!file.starts_with(kFsdpModel)) return map_weights(folder / file, files);
+  if (const auto found = fsdp_files_in(folder, kFsdpModel, number, files))
+    return weights_of_fsdp(*found, files);
+  throw CheckpointError((folder / file).string() +
+                        " has no .metadata: it was not copied, or the save was interrupted");
+}
+
 WeightReader read_weights(FileSystem& files, const Path& folder, const Names& names,
                           const ModelPart& model) {
-  const Path path = folder / model_file(names, parse_stem(model.stem).number);
-  auto weights = without_wrappers(map_weights(path, files), model.view);
+  const int number = parse_stem(model.stem).number;
+  const std::string file = model_file(names, number);
+  const Path path = folder / file;
+  auto weights = without_wrappers(open_weights(files, folder, file, number), model.view);
   if (const auto report = compare_weights(model.view, weights.outlines); !report.fits())
     throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
                           ": " + report.describe());

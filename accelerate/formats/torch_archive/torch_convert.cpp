@@ -51,7 +51,7 @@ class Converter {
   TorchValue parameter(Arguments arguments);
   TorchValue tensor(Arguments arguments);
   TorchValue tensor_with_dtype(Arguments arguments);
-  TorchValue shards(Arguments arguments);
+  TorchValue tensor_of_class(Arguments arguments);
   TorchValue numpy_scalar(Arguments arguments);
   TorchValue typed(Arguments arguments);
   TorchValue charged(TorchTensor tensor);
@@ -72,7 +72,7 @@ std::span<const Converter::CallRow> Converter::calls() {
       CallRow{"numpy._core.multiarray.scalar", &Converter::numpy_scalar, 2, 2},
       CallRow{"numpy.core.multiarray.scalar", &Converter::numpy_scalar, 2, 2},
       CallRow{"torch.Size", &Converter::size, 1, 1},
-      CallRow{"torch._tensor._rebuild_from_type_v2", &Converter::shards, 4, 4},
+      CallRow{"torch._tensor._rebuild_from_type_v2", &Converter::tensor_of_class, 4, 4},
       CallRow{"torch._utils._rebuild_parameter", &Converter::parameter, 3, 3},
       CallRow{"torch._utils._rebuild_tensor_v2", &Converter::tensor, 6, 7},
       CallRow{"torch._utils._rebuild_tensor_v3", &Converter::tensor_with_dtype, 7, 8},
@@ -275,7 +275,12 @@ TorchValue Converter::tensor_with_dtype(Arguments arguments) {
   return charged(convert_tensor_v3(arguments, storages_));
 }
 
-TorchValue Converter::shards(Arguments arguments) {
+// Reads a tensor of a class, or one with attributes, which are not data.
+TorchValue Converter::tensor_of_class(Arguments arguments) {
+  if (arguments[1]->text == "torch.Tensor" &&
+      arguments[0]->text == "torch._utils._rebuild_tensor_v2" && arguments[2]->items.size() >= 6 &&
+      arguments[2]->items.size() <= 7)
+    return tensor(arguments[2]->items);
   TorchShards shards = convert_shards(arguments, storages_);
   for (const TorchShard& part : shards.parts)
     charge(sizeof(TorchShard) + part.tensor.storage.size() + 24 * part.offsets.size());

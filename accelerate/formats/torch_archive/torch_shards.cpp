@@ -197,6 +197,7 @@ constexpr std::array kClasses = {
     std::string_view("torch.distributed._shard.sharded_tensor.shard.Shard"),
     std::string_view(
         "torch.distributed._shard.sharding_spec.chunk_sharding_spec.ChunkShardingSpec"),
+    std::string_view("torch.distributed._shard.sharding_spec.api.EnumerableShardingSpec"),
     std::string_view("torch.distributed.device_mesh.DeviceMesh"),
     std::string_view("torch.distributed.remote_device._remote_device"),
     std::string_view("torch.distributed.tensor._dtensor_spec.DTensorSpec"),
@@ -209,7 +210,9 @@ constexpr std::array kClasses = {
 
 // What is named beside the classes.
 constexpr std::array kFunctions = {
-    std::string_view("__builtin__.getattr"), std::string_view("builtins.getattr"),
+    std::string_view("__builtin__.getattr"),
+    std::string_view("builtins.getattr"),
+    std::string_view("torch.Tensor"),
     std::string_view("torch._utils._rebuild_wrapper_subclass"),
     std::string_view("torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING"),
     std::string_view("torch.serialization._get_layout")};

@@ -14,6 +14,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/text.h"
+#include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "accelerate/tensor/weights.h"
@@ -135,7 +136,7 @@ struct Origin {
                 : PretrainedConfig::from_pretrained(folder.string());
   }
   [[nodiscard]] WeightReader weights() const {
-    return gguf ? detail::weights_of_gguf(*gguf) : map_weights(folder, copy_on_write_file_system());
+    return gguf ? detail::weights_of_gguf(*gguf) : weights_at(folder, copy_on_write_file_system());
   }
   [[nodiscard]] std::optional<PretrainedConfig> generation_config() const {
     const char* const kName = "generation_config.json";

@@ -330,7 +330,8 @@ TEST(PythonState, WhatDoesNotFitIsRefusedByItsNameAndNothingChanges) {
       {"a_text", "exp_avg' is the text 'text', no tensor"},
       {"two_groups", "the file has 2 parameter groups, the optimizer 1"},
       {"a_parameter_less", "group 0 has 4 parameters; the optimizer's group has 5"},
-      {"a_parameter_by_name", "calls a parameter the text 'a', no number"},
+      {"a_parameter_by_name",
+       "parameter group 0 has no parameter .first.weight.. Its parameters: a, b"},
       {"no_groups", "the file has no 'param_groups'"},
       {"no_optimizer", "the file has no 'state'"},
       {"a_class_of_python", "asks for 'pathlib.*PurePosixPath'"},
@@ -351,7 +352,7 @@ TEST(PythonState, WhatDoesNotFitIsRefusedByItsNameAndNothingChanges) {
       {"with_scheduler_1.bin", "scheduler_1.bin, for which there is no object"},
       {"with_custom_checkpoint_1.pkl", "custom_checkpoint_1.pkl, for which there is no object"},
       {"with_model_1.safetensors", "model_1.safetensors, for which there is no object"},
-      {"fsdp", "saved by FSDP or DeepSpeed .it has pytorch_model_fsdp.bin"},
+      {"fsdp", "pytorch_model_fsdp.bin., a file of torch.save: it is not a zip archive"},
       {"cut", "optimizer.bin.*cut short"},
   };
   const Json row = {{"optimizer", "AdamW"}, {"schedule", "linear"}};
