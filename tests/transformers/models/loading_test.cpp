@@ -60,6 +60,16 @@ TEST_F(FromPretrained, ReadsWhatItWroteAsFilesOfTorchSave) {
   }
 }
 
+// As FSDP of Python Accelerate names a full state; tests/checkpoint reads its other forms.
+TEST_F(FromPretrained, ReadsWhatFsdpOfPythonSaved) {
+  const auto model = AutoModel::from_pretrained(where());
+  const TemporaryFolder out;
+  model->save_pretrained(out.path(), {.safe_serialization = false});
+  std::filesystem::rename(out.path() / "pytorch_model.bin", out.path() / "pytorch_model_fsdp.bin");
+  expect_equal(parameters_of(model),
+               parameters_of(AutoModel::from_pretrained(out.path().string())));
+}
+
 TEST_F(FromPretrained, WritesByTheUsersFunction) {
   const auto model = AutoModelForMaskedLM::from_pretrained(where());
   const TemporaryFolder out;
