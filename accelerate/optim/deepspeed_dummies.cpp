@@ -176,7 +176,7 @@ void take_cycle(const DeepSpeedFile& file, DeepSpeedScheduleOptions& options) {
   options.cycle_momentum = file.boolean("scheduler.params.cycle_momentum").value_or(true);
 }
 
-// `lr`: the optimizer's rate, which "auto" means.
+// `lr`: what "auto" means for warmup_max_lr.
 DeepSpeedScheduleOptions schedule_in(const DeepSpeedFile& file, const DummySchedulerOptions& dummy,
                                      double lr, int ranks) {
   const std::string params = "scheduler.params.";
@@ -234,12 +234,16 @@ std::vector<double> DummyScheduler::get_last_lr() const {
 std::shared_ptr<LRScheduler> DummyScheduler::made_from(const DeepSpeedFile& file, int ranks) {
   if (made_) return made_;
   torch::optim::Optimizer* optimizer = &optimizer_;
-  if (const auto* dummy = dynamic_cast<const DummyOptim*>(optimizer)) optimizer = dummy->made();
+  // The stand-in's rate counts, even if the file gives its optimizer another.
+  double lr = detail::default_rate(optimizer_);
+  if (const auto* dummy = dynamic_cast<const DummyOptim*>(optimizer)) {
+    lr = dummy->dummy_options().lr;
+    optimizer = dummy->made();
+  }
   if (optimizer == nullptr)
     throw UsageError(
         "a DummyScheduler was given to prepare() before its DummyOptim: prepare both together, the "
         "DummyOptim first");
-  const double lr = detail::group_rates(*optimizer).front();
   made_ = make_deepspeed_schedule(file.text("scheduler.type").value_or(""), *optimizer,
                                   schedule_in(file, options_, lr, ranks));
   return made_;

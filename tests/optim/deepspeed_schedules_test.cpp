@@ -73,6 +73,7 @@ TEST(DeepSpeedSchedules, FollowDeepSpeedStepByStep) {
       EXPECT_NEAR(groups[1].options().get_lr(), step[1].get<double>(), 1e-15) << line;
       const auto& options = static_cast<torch::optim::AdamWOptions&>(groups[0].options());
       EXPECT_NEAR(std::get<0>(options.betas()), step[2].get<double>(), 1e-12) << line;
+      EXPECT_EQ(std::get<1>(options.betas()), step[3].get<double>()) << line;
       schedule->step();
     }
   }

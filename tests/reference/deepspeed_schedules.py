@@ -4,7 +4,7 @@
 usage: deepspeed_schedules.py [--seed N] > deepspeed_schedules.jsonl
 
 Needs deepspeed. A line is one run: the schedule's name and options, the optimizer's rates before it, and for each
-step the rates of the groups and the first beta.
+step the rates of the groups and the betas.
 """
 import argparse
 import contextlib
@@ -43,7 +43,7 @@ def run(rng, name):
     schedule = getattr(lr_schedules, name)(optimizer, **options)
     steps = []
     for _ in range(24):
-        steps.append([*(float(group["lr"]) for group in optimizer.param_groups), optimizer.param_groups[0]["betas"][0]])
+        steps.append([*(float(group["lr"]) for group in optimizer.param_groups), *optimizer.param_groups[0]["betas"]])
         schedule.step()
     return {"name": name, "options": options, "own": own, "steps": steps}
 

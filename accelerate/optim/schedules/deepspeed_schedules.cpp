@@ -20,6 +20,7 @@ using Options = DeepSpeedScheduleOptions;
 // DeepSpeed counts iterations: -1 before the first step of the optimizer, whose rate is that of the
 // start, then 0, 1, 2 …
 constexpr std::int64_t kBeforeTheFirst = -1;
+constexpr double kSecondBeta = 0.99;  // Of OneCycle.
 
 // Rates as a function of the iteration and of the optimizer's own rates.
 class DeepSpeedSchedule : public LRScheduler {
@@ -136,8 +137,10 @@ class OneCycle final : public LRScheduler {
     return (options_.cycle_max_mom - height) * (1 + options_.decay_mom_rate * decays);
   }
 
+  // DeepSpeed sets the second beta too, whatever the optimizer's is.
   void set_momenta(double momentum) {
-    for (auto& group : optimizer()->param_groups()) detail::set_group_momentum(group, momentum);
+    for (auto& group : optimizer()->param_groups())
+      detail::set_group_betas(group, {momentum, kSecondBeta});
   }
 
   Options options_;

@@ -37,7 +37,8 @@ struct DeepSpeedScheduleOptions {
   std::int64_t cycle_first_stair_count = 0;              ///< 0: the rate moves in every step.
   std::optional<std::int64_t> cycle_second_stair_count{};
   std::int64_t decay_step_size = 0;  ///< 0: no decay after the cycle.
-  bool cycle_momentum = true;        ///< Only for optimizers with betas: the first beta moves.
+  /// Only for optimizers with betas: the first beta moves, and the second is 0.99.
+  bool cycle_momentum = true;
   double cycle_min_mom = 0.8;
   double cycle_max_mom = 0.9;
   double decay_mom_rate = 0;

@@ -170,15 +170,32 @@ struct MomentumField {
   }
 };
 
-// Calls `use` with the name and value of what a schedule may cycle. Returns whether there is any.
-template <typename Use>
-bool visit_momentum(OptimizerOptions& options, const Use& use) {
-  MomentumField<Use> field{use};
+// Sets the option "betas".
+struct BetasField {
+  std::tuple<double, double> betas;
+
+  void operator()(const char* name, std::tuple<double, double>& value) const {
+    if (std::string_view(name) == "betas") value = betas;
+  }
+  template <typename Other>
+  void operator()(const char*, Other&) const {}
+};
+
+// Shows `field` every option.
+template <typename Field>
+void visit_options(OptimizerOptions& options, Field& field) {
   any_optimizer_kind([&]<typename Kind>(Kind) {
     auto* typed = dynamic_cast<typename Kind::Options*>(&options);
     if (typed != nullptr) Kind::options(*typed, field);
     return typed != nullptr;
   });
+}
+
+// Calls `use` with the name and value of what a schedule may cycle. Returns whether there is any.
+template <typename Use>
+bool visit_momentum(OptimizerOptions& options, const Use& use) {
+  MomentumField<Use> field{use};
+  visit_options(options, field);
   return field.found;
 }
 
@@ -200,6 +217,11 @@ double group_momentum(const torch::optim::OptimizerParamGroup& group) {
 
 void set_group_momentum(torch::optim::OptimizerParamGroup& group, double momentum) {
   visit_momentum(group.options(), [&](const char*, double& value) { value = momentum; });
+}
+
+void set_group_betas(torch::optim::OptimizerParamGroup& group, std::tuple<double, double> betas) {
+  BetasField field{betas};
+  visit_options(group.options(), field);
 }
 
 }  // namespace accelerate::detail

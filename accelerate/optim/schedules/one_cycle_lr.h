@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "accelerate/optim/lr_scheduler.h"
@@ -29,6 +30,9 @@ namespace accelerate::detail {
 
 /// Sets the momentum of `group`.
 void set_group_momentum(torch::optim::OptimizerParamGroup& group, double momentum);
+
+/// Sets both betas of `group`, which belongs to an optimizer that has betas.
+void set_group_betas(torch::optim::OptimizerParamGroup& group, std::tuple<double, double> betas);
 
 }  // namespace accelerate::detail
 
