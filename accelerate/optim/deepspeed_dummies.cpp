@@ -61,8 +61,12 @@ class OptimizerSection {
     return number("weight_decay",
                   file_.is_auto(kParams + "weight_decay") ? dummy_.weight_decay : 0);
   }
+  [[nodiscard]] double eps(double fallback) const {
+    return number("eps", file_.is_auto(kParams + "eps") ? dummy_.eps.value_or(fallback) : fallback);
+  }
   [[nodiscard]] std::tuple<double, double> betas(double second) const {
     const auto found = file_.numbers(kParams + "betas");
+    if (file_.is_auto(kParams + "betas") && dummy_.betas) return *dummy_.betas;
     if (found.empty()) return {0.9, second};
     if (found.size() == 2) return {found[0], found[1]};
     throw ConfigError(file_.place_of(kParams + "betas") + ": optimizer.params.betas has " +
@@ -87,7 +91,7 @@ std::unique_ptr<torch::optim::Optimizer> adam_with(const Groups& groups,
                                                    const OptimizerSection& section) {
   return optimizer_with<Optimizer>(groups, Options(section.lr())
                                                .betas(section.betas(0.999))
-                                               .eps(section.number("eps", 1e-8))
+                                               .eps(section.eps(1e-8))
                                                .weight_decay(section.weight_decay())
                                                .amsgrad(section.flag("amsgrad", false)));
 }
@@ -117,7 +121,7 @@ std::unique_ptr<torch::optim::Optimizer> make_adagrad(const Groups& groups,
   return optimizer_with<torch::optim::Adagrad>(groups,
                                                torch::optim::AdagradOptions(section.lr(1e-2))
                                                    .lr_decay(section.number("lr_decay", 0))
-                                                   .eps(section.number("eps", 1e-10))
+                                                   .eps(section.eps(1e-10))
                                                    .weight_decay(section.weight_decay()));
 }
 

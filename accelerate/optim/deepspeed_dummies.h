@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "accelerate/launch/config/deepspeed_file.h"
@@ -24,6 +25,8 @@ namespace accelerate {
 struct DummyOptimOptions {
   double lr = 1e-3;
   double weight_decay = 0;
+  std::optional<std::tuple<double, double>> betas{};  ///< Default: the optimizer's.
+  std::optional<double> eps{};                        ///< Default: the optimizer's.
 };
 
 class DummyOptim final : public torch::optim::Optimizer {

@@ -8,6 +8,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/document.h"
+#include "accelerate/launch/config/contradictions.h"
 #include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/launch/config/key_table.h"
 
@@ -29,22 +30,7 @@ std::string shown(const std::string& value) {
   return value;
 }
 
-// Collects what two places say differently, to name all of it at once.
-class Contradictions {
- public:
-  void add(std::string sentence) { sentences_.push_back("\n- " + std::move(sentence)); }
-
-  void raise() const {
-    if (sentences_.empty()) return;
-    throw ConfigError(
-        "DeepSpeed's settings contradict one another:" + join(sentences_, "") +
-        "\nCorrect them; or write \"auto\" in DeepSpeed's file, which leaves a key to "
-        "the program and its launcher.");
-  }
-
- private:
-  std::vector<std::string> sentences_;
-};
+using detail::Contradictions;
 
 // --- What the program and its launcher say -------------------------------------------------------
 

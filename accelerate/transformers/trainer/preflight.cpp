@@ -169,7 +169,7 @@ std::int64_t prediction_bytes(const TrainerCore& core) {
 
 std::vector<double> planned_rates(const TrainerCore& core, std::int64_t max_steps) {
   torch::optim::SGD stand_in({at::zeros({1})}, torch::optim::SGDOptions(core.args.learning_rate));
-  const auto schedule = create_scheduler(stand_in, core.args, max_steps);
+  const auto schedule = core.trained.planned_schedule(stand_in, max_steps);
   std::vector<double> rates;
   if (schedule->needs_metric()) return rates;
   const std::int64_t shown = std::min<std::int64_t>(max_steps, 100'000);

@@ -11,6 +11,7 @@
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
+#include "accelerate/transformers/trainer/arguments/deepspeed_arguments.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
 #include "accelerate/transformers/trainer/ranks.h"
 
@@ -52,8 +53,13 @@ PreparedModel::PreparedModel(Accelerator& accelerator, TrainableModel model)
 
 TrainedModel::TrainedModel(const TrainerOptions& options, const ResolvedArguments& args,
                            Accelerator& accelerator)
-    : options_(options), args_(args), accelerator_(accelerator), model_(model_of(options)) {
+    : options_(options),
+      args_(args),
+      accelerator_(accelerator),
+      deepspeed_(deepspeed_file_of(args)),
+      model_(model_of(options)) {
   apply_arguments();
+  warn_of_what_the_file_replaces();
 }
 
 void TrainedModel::apply_arguments() {
@@ -78,16 +84,62 @@ bool TrainedModel::is_sharded() const {
 }
 
 void TrainedModel::prepare_optimizer(std::int64_t max_steps) {
-  const auto& given = options_.optimizers;
+  if (deepspeed_) require_match_of_steps(*deepspeed_, max_steps, warmup_steps(args_, max_steps));
   if (!own_optimizer_) {
-    own_optimizer_ = given.optimizer ? given.optimizer : create_optimizer(model_, args_);
+    own_optimizer_ = make_optimizer();
     (void)prepared_model();
     optimizer_.emplace(accelerator_.prepare(*own_optimizer_));
   }
   lr_scheduler_.reset();
-  auto schedule =
-      given.lr_scheduler ? given.lr_scheduler : create_scheduler(*own_optimizer_, args_, max_steps);
+  auto schedule = make_schedule(max_steps);
   lr_scheduler_.emplace(accelerator_.prepare(schedule));
+}
+
+std::shared_ptr<torch::optim::Optimizer> TrainedModel::make_optimizer() const {
+  if (options_.optimizers.optimizer) return options_.optimizers.optimizer;
+  if (!deepspeed_ || !deepspeed_->has("optimizer")) return create_optimizer(model_, args_);
+  // As in Transformers, one group: the file's weight decay is for all parameters.
+  std::vector<at::Tensor> trained;
+  for (const auto& group : {parameter_groups(model_).decayed, parameter_groups(model_).kept})
+    for (const auto& parameter : group) trained.push_back(parameter.tensor);
+  return std::make_shared<DummyOptim>(
+      std::move(trained), DummyOptimOptions{.lr = args_.learning_rate,
+                                            .weight_decay = args_.weight_decay,
+                                            .betas = {{args_.adam_beta1, args_.adam_beta2}},
+                                            .eps = args_.adam_epsilon});
+}
+
+DummySchedulerOptions TrainedModel::stand_in_options(std::int64_t max_steps, int ranks) const {
+  // A stand-in counts steps of all ranks together.
+  return {.total_num_steps = max_steps * ranks, .warmup_num_steps = warmup_steps(args_, max_steps)};
+}
+
+std::shared_ptr<LRScheduler> TrainedModel::make_schedule(std::int64_t max_steps) {
+  if (options_.optimizers.lr_scheduler) return options_.optimizers.lr_scheduler;
+  // The file's optimizer exists now, in place of its stand-in.
+  if (!deepspeed_ || !deepspeed_->has("scheduler"))
+    return create_scheduler(optimizer_->optimizer(), args_, max_steps);
+  const int ranks = args_.accelerator_config.split_batches ? 1 : accelerator_.num_processes();
+  return std::make_shared<DummyScheduler>(*own_optimizer_, stand_in_options(max_steps, ranks));
+}
+
+std::shared_ptr<LRScheduler> TrainedModel::planned_schedule(torch::optim::Optimizer& optimizer,
+                                                            std::int64_t max_steps) const {
+  if (!deepspeed_ || !deepspeed_->has("scheduler"))
+    return create_scheduler(optimizer, args_, max_steps);
+  return DummyScheduler(optimizer, stand_in_options(max_steps, 1)).made_from(*deepspeed_, 1);
+}
+
+void TrainedModel::warn_of_what_the_file_replaces() const {
+  if (!deepspeed_) return;
+  const TrainingArguments usual;
+  const auto warn = [&](const char* section, const char* argument) {
+    trainer_logger().warning(std::string(argument) + " has no effect: " + deepspeed_->name() +
+                             " has a section " + section + ". Leave one of them out.");
+  };
+  if (deepspeed_->has("optimizer") && args_.optim != usual.optim) warn("optimizer", "optim");
+  if (deepspeed_->has("scheduler") && args_.lr_scheduler_type != usual.lr_scheduler_type)
+    warn("scheduler", "lr_scheduler_type");
 }
 
 void TrainedModel::remake() {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/launch/config/deepspeed_file.h"
+#include "accelerate/optim/deepspeed_dummies.h"
 #include "accelerate/transformers/trainer/trainable_model.h"
 #include "accelerate/transformers/trainer/trainer_options.h"
 
@@ -57,6 +59,10 @@ class TrainedModel {
   /// Makes a schedule over `max_steps`, and at the first call the optimizer. [collective] Throws
   /// ConfigError.
   void prepare_optimizer(std::int64_t max_steps);
+  /// Returns the schedule that DeepSpeed's file or the arguments describe, for an optimizer that is
+  /// not prepared.
+  [[nodiscard]] std::shared_ptr<LRScheduler> planned_schedule(torch::optim::Optimizer& optimizer,
+                                                              std::int64_t max_steps) const;
   /// Makes a new model with model_init, and forgets the optimizer.
   void remake();
   /// Tells the optimizer whether it trains; some optimizers behave differently in evaluation.
@@ -67,10 +73,15 @@ class TrainedModel {
 
  private:
   void apply_arguments();
+  [[nodiscard]] std::shared_ptr<torch::optim::Optimizer> make_optimizer() const;
+  [[nodiscard]] std::shared_ptr<LRScheduler> make_schedule(std::int64_t max_steps);
+  [[nodiscard]] DummySchedulerOptions stand_in_options(std::int64_t max_steps, int ranks) const;
+  void warn_of_what_the_file_replaces() const;
 
   const TrainerOptions& options_;
   const ResolvedArguments& args_;
   Accelerator& accelerator_;
+  std::optional<DeepSpeedFile> deepspeed_;
   TrainableModel model_;
   std::optional<PreparedModel> prepared_;
   std::shared_ptr<torch::optim::Optimizer> own_optimizer_;

@@ -10,6 +10,7 @@
 #include "accelerate/tensor/seed.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/arguments/accelerator_options.h"
+#include "accelerate/transformers/trainer/arguments/deepspeed_arguments.h"
 #include "accelerate/transformers/trainer/arguments/parse_args.h"
 
 namespace accelerate::detail {
@@ -18,6 +19,8 @@ namespace {
 // Fills in what the launcher decides, and logs at the level that the arguments say. Warnings need
 // the group of ranks, which `accelerator` has joined.
 ResolvedArguments launched(ResolvedArguments args, Accelerator& accelerator) {
+  if (const auto file = deepspeed_file_of(args))
+    require_match(*file, args, accelerator.num_processes());
   args.gradient_accumulation_steps = accumulation_steps(args);
   args.max_grad_norm = gradient_norm_limit(args);
   accelerator.set_gradient_accumulation_steps(1);  // TrainingLoop::micro_step says why.

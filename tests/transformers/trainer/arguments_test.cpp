@@ -227,13 +227,6 @@ TEST(TrainingArguments, ContradictionsAreNamedWithTheirCure) {
   expect_has(refusal_of_args({.fsdp = "full_shard no_shard"}), "allowed is one way of sharding");
 }
 
-TEST(TrainingArguments, DeepSpeedComesFromTheLauncher) {
-  const auto message = refusal_of_args({.deepspeed = "ds_config.json"});
-  expect_has(message, "deepspeed is 'ds_config.json'");
-  expect_has(message, "deepspeed_config");
-  expect_has(message, "accelerate launch --use_deepspeed");
-}
-
 // --- What one decides for another ----------------------------------------------------------------
 
 TEST(Resolved, StepsOfEvaluationAreThoseOfLogging) {

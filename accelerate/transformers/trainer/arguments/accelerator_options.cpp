@@ -15,6 +15,7 @@
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/launch/config/key_table.h"
 #include "accelerate/launch/config/launched_settings.h"
+#include "accelerate/transformers/trainer/arguments/deepspeed_arguments.h"
 #include "accelerate/transformers/trainer/arguments/sections.h"
 #include "accelerate/transformers/trainer/ranks.h"
 
@@ -22,6 +23,8 @@ namespace accelerate {
 namespace {
 
 using Plugin = FullyShardedDataParallelPlugin;
+
+constexpr const char* kAccumulationKey = "gradient_accumulation_steps";
 
 bool asks_for_sharding(const ResolvedArguments& args) {
   return !args.fsdp.empty() || !args.fsdp_config.empty();
@@ -200,7 +203,12 @@ AcceleratorOptions accelerator_options(const ResolvedArguments& args) {
   options.dataloader_config = loader_configuration(args);
   auto& plugin = options.fsdp_plugin = requested_plugin(args, file.plugin);
   if (args.gradient_checkpointing) options.gradient_checkpointing = GradientCheckpointing{};
-  options.ddp = ddp_kwargs(args, plugin || use_deepspeed());
+  if (!args.deepspeed.empty())
+    options.deepspeed_plugin = DeepSpeedPlugin{.hf_ds_config = args.deepspeed};
+  const auto deepspeed = detail::deepspeed_file_of(args);
+  if (deepspeed && deepspeed->integer(kAccumulationKey))  // Its batch sizes are of a whole step.
+    options.gradient_accumulation_steps = static_cast<int>(accumulation_steps(args));
+  options.ddp = ddp_kwargs(args, plugin || use_deepspeed() || deepspeed);
   if (!asks_for_sharding(args)) plugin = std::nullopt;  // The launcher says all.
   options.init_process_group.timeout = std::chrono::seconds(args.ddp_timeout);
   options.init_process_group.backend = args.ddp_backend;
@@ -209,6 +217,9 @@ AcceleratorOptions accelerator_options(const ResolvedArguments& args) {
 
 std::int64_t accumulation_steps(const TrainingArguments& args) {
   const auto& given = args.gradient_accumulation_steps;
+  const auto file = detail::deepspeed_file_of(args);
+  // An argument that says another number is refused elsewhere.
+  if (const auto said = file ? file->integer(kAccumulationKey) : std::nullopt) return *said;
   const auto launched = launched_accumulation_steps();
   if (given && launched && *launched != *given)
     detail::trainer_logger().warning("gradient_accumulation_steps is " + std::to_string(*given) +
@@ -219,7 +230,11 @@ std::int64_t accumulation_steps(const TrainingArguments& args) {
 }
 
 double gradient_norm_limit(const TrainingArguments& args) {
-  const double launched = launched_gradient_clipping();
+  const auto file = detail::deepspeed_file_of(args);
+  // An argument that says another norm is refused elsewhere.
+  if (const auto said = file ? file->number("gradient_clipping") : std::nullopt) return *said;
+  const double launched =
+      use_deepspeed() ? deepspeed_config_from_env().gradient_clipping.value_or(0) : 0;
   if (launched == 0 || launched == args.max_grad_norm) return args.max_grad_norm;
   if (args.max_grad_norm == TrainingArguments{}.max_grad_norm) return launched;
   detail::trainer_logger().warning("max_grad_norm is " + Node::real(args.max_grad_norm).text +

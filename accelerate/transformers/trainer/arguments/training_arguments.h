@@ -171,7 +171,7 @@ struct TrainingArguments {
   /// What carries tensors: nccl on GPUs and gloo on the CPU when absent.
   std::string ddp_backend = {};
   std::int64_t ddp_timeout = 1800;  ///< Seconds before a collective gives up.
-  /// Refused: ZeRO comes from a configuration file or from `accelerate launch --use_deepspeed`.
+  /// DeepSpeed's JSON file, which shards the model by ZeRO: a path, the JSON, or base64 of it.
   std::string deepspeed = {};
   /// Settings of loaders: `split_batches`, `dispatch_batches`, `even_batches`,
   /// `use_seedable_sampler`, `non_blocking`.

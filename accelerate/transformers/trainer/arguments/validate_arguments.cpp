@@ -153,12 +153,12 @@ void check_sharding(const Args& args) {
     throw ConfigError("fsdp is '" + join(args.fsdp.words(), " ") + "' and fsdp_strategy is '" +
                       join(args.fsdp_strategy.words(), " ") +
                       "', which are two names of one thing. Set one of them.");
-  if (args.deepspeed.empty()) return;
-  throw ConfigError("deepspeed is '" + args.deepspeed +
-                    "'; DeepSpeed's own settings are not read here. For ZeRO write the keys of "
-                    "deepspeed_config into a configuration file (`accelerate config`), or start "
-                    "the program with `accelerate launch --use_deepspeed --zero_stage=2`; or set "
-                    "fsdp to 'full_shard', which is ZeRO 3.");
+  const bool asks_for_fsdp =
+      !args.fsdp.empty() || !args.fsdp_strategy.empty() || !args.fsdp_config.empty();
+  if (!args.deepspeed.empty() && asks_for_fsdp)
+    throw ConfigError(
+        "deepspeed is set, and fsdp or fsdp_config too; models are sharded by one of them. Leave "
+        "one out.");
 }
 
 void check_data(const Args& args) {
