@@ -27,7 +27,7 @@ FOLDERS = {
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
                 "shards": {"documents", "safetensors", "torch_archive", "weights"}, "tensorboard": set(), "gguf": set()},
-    "launch": {"config": set(), "machines": {"config"}},
+    "launch": {"config": set(), "machines": {"config"}, "output": set()},
     "tensor": {"compat": set(), "construction": {"compat"}},
     "comm": {"shared_memory": set(), "state": set()},
     "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients", "offload"},

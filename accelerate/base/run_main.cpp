@@ -13,6 +13,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_file.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/terminal/live_lines.h"
 #include "accelerate/base/untrusted_text.h"
@@ -79,9 +80,11 @@ int run_guarded(const std::function<int()>& program) noexcept {
     } catch (const std::exception& error) {
       if (const auto* end = dynamic_cast<const ProgramEnd*>(&error))
         return end_as_asked(*end, error);
+      write_error_file(error);  // First: a rank that lost another one may be ended any moment.
       say_once(describe(error), dynamic_cast<const CommError*>(&error) != nullptr);
     }
   } catch (...) {
+    write_error_file(Error("an exception that is not a std::exception was thrown"));
     print_above_live_lines(STDERR_FILENO, "an exception that is not a std::exception was thrown\n");
   }
   return 1;

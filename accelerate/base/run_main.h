@@ -26,8 +26,8 @@ namespace detail {
 /// returns nothing, 1 after an exception, 130 after Ctrl-C and 143 after SIGTERM in a Trainer. The
 /// message of an exception and its causes go to standard error, once for the ranks of a machine
 /// that fail alike. A rank that fails because another one did says nothing where the launcher ends
-/// it. Cost after an exception on several ranks: 0.3 seconds, in which the other ranks see that all
-/// is said.
+/// it. If a launcher named a file in TORCHELASTIC_ERROR_FILE, the error is written there. Cost
+/// after an exception on several ranks: 0.3 seconds, in which the other ranks see that all is said.
 template <typename Program>
 [[nodiscard]] int run_main(Program program) {
   if constexpr (std::is_void_v<std::invoke_result_t<Program&>>) {

@@ -67,6 +67,8 @@ void read_nothing() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(128 + SIGKILL);  // the parent died before prctl took effect
   if (!options.reads_input) read_nothing();
+  if (options.out >= 0) dup2(options.out, STDOUT_FILENO);
+  if (options.err >= 0) dup2(options.err, STDERR_FILENO);
   if (options.binding && options.binding->apply()) options.binding->prefer_memory();
   sigaction(SIGPIPE, &options.on_broken_pipe, nullptr);
   sigprocmask(SIG_SETMASK, &options.signal_mask, nullptr);

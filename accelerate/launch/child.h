@@ -21,6 +21,8 @@ struct ChildOptions {
   std::vector<int> closed_by_body = {};  ///< Descriptors of the launcher, closed before `body`.
   Environment environment;               ///< Added to the caller's environment.
   bool reads_input = false;              ///< Reads the caller's standard input, else /dev/null.
+  int out = -1;                          ///< Its standard output; -1: the caller's.
+  int err = -1;                          ///< Its standard error; -1: the caller's.
   sigset_t signal_mask;                  ///< Mask the program starts with.
   struct sigaction on_broken_pipe;       ///< What SIGPIPE does in the program.
   /// Cores that the process is bound to, and with it every thread that it will ever start.

@@ -33,6 +33,7 @@ class Merge {
     refuse_what_is_not_built();
     // Ranks, then the cores that ranks divide, then the threads that fit onto a rank's cores.
     choose_processes();
+    read_output();
     choose_cores();
     choose_threads();
     read_port_and_grace_period();
@@ -423,6 +424,15 @@ class Merge {
                         "'; it must lie between 0 and 1000000 seconds.");
     }
     settings_.grace_period = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  }
+
+  // --- What ranks write ----------------------------------------------------------------------
+
+  void read_output() {
+    std::map<std::string, std::string> texts;
+    for (const char* name : {"tee", "redirects", "log_dir", "local_ranks_filter"})
+      texts[name] = text(name);
+    settings_.output = detail::parse_output(texts, settings_.num_processes);
   }
 
   // --- Sharding ------------------------------------------------------------------------------

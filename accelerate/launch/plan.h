@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/base/machine/cpu_affinity.h"
+#include "accelerate/launch/output/output_plan.h"
 
 namespace accelerate {
 
@@ -27,6 +28,8 @@ struct LaunchPlan {
   int first_rank = 0;  ///< The number, among the ranks of all machines, of the first one here.
   /// Cores that each rank is bound to from its first instruction on; empty if none is bound.
   std::vector<CoreShare> cores = {};
+  OutputPlan output = {};                  ///< Where ranks write.
+  int attempt = 0;                         ///< How often the ranks were started again.
   std::vector<std::string> warnings = {};  ///< For the user; each is a sentence or a block.
   /// Time that ranks get between SIGTERM and SIGKILL when the group is ended.
   std::chrono::milliseconds grace_period{30'000};

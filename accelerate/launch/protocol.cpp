@@ -207,6 +207,19 @@ MeetingPoint choose_meeting_point(const LaunchOptions& settings, LaunchPlan& pla
   return meeting;
 }
 
+// Sets what begins each line that is copied to the terminal: torchrun's, or what its variable says.
+void set_prefixes(const LaunchOptions& settings, LaunchPlan& plan) {
+  const std::string pattern =
+      env("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("[${role_name}${local_rank}]:");
+  for (std::size_t rank = 0; rank < plan.output.ranks.size(); ++rank) {
+    const std::string local = std::to_string(rank);
+    plan.output.ranks[rank].prefix = detail::fill_template(
+        pattern, {{"role_name", settings.text("role")},
+                  {"local_rank", local},
+                  {"rank", std::to_string(plan.first_rank + static_cast<int>(rank))}});
+  }
+}
+
 }  // namespace
 
 Environment shared_environment(const LaunchOptions& settings, ProgramKind kind) {
@@ -295,7 +308,12 @@ LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const Meet
     meeting.max_restarts = settings.max_restarts;
   }
   plan.first_rank = meeting.first_rank;
+  plan.attempt = meeting.restarts;
   plan.cores = settings.cores;
+  plan.output = settings.output;
+  // A process that is alone runs as if started by hand, unless somebody asks for files.
+  plan.output.has_error_files = !settings.alone || !settings.output.log_dir.empty();
+  set_prefixes(settings, plan);
   for (int rank = 0; rank < settings.num_processes; ++rank) {
     plan.ranks.push_back(rank_environment(settings, rank, meeting));
     if (settings.cores.empty()) continue;

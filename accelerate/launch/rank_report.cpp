@@ -37,7 +37,8 @@ std::string describe_rank(const RankResult& rank) {
   } else {
     text += "exited with code " + std::to_string(rank.exit_code.value_or(0));
   }
-  return text + " after " + seconds(rank.ran_for);
+  text += " after " + seconds(rank.ran_for);
+  return rank.error.empty() ? text : text + ": " + rank.error;
 }
 
 std::string likely_cause(const RankResult& rank) {

@@ -12,6 +12,7 @@
 #include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/flags.h"
+#include "accelerate/launch/output/output_plan.h"
 
 namespace accelerate {
 
@@ -62,6 +63,7 @@ struct LaunchOptions {
   int threads_per_process = 1;
   int main_process_port = 0;  ///< 0: a free one, on one machine.
   std::chrono::milliseconds grace_period{30'000};
+  OutputPlan output;    ///< Where ranks write.
   bool on_cpu = false;  ///< Somebody asks for the CPU, or there is no GPU.
   /// Whether there is one process that is told nothing of ranks. It runs as if started by hand.
   bool alone = false;

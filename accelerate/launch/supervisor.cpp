@@ -18,6 +18,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/child.h"
 #include "accelerate/launch/guardian.h"
+#include "accelerate/launch/output/error_report.h"
+#include "accelerate/launch/output/rank_output.h"
 #include "accelerate/launch/program.h"
 #include "accelerate/launch/signals.h"
 
@@ -62,12 +64,17 @@ int exit_code_of(const RankResult& rank) {
 class Supervisor {
  public:
   Supervisor(const LaunchPlan& plan, const LaunchEvents& events, OtherMachines* others)
-      : plan_(plan), events_(events), others_(others), guardian_(plan.ranks.size()) {}
+      : plan_(plan),
+        events_(events),
+        others_(others),
+        guardian_(plan.ranks.size()),
+        output_(plan) {}
 
   LaunchResult run() {
     start();
     while (std::ranges::any_of(ranks_, &Rank::running)) wait_once();
     sweep();
+    output_.finish(signals_, result_.interrupted_by ? deadline_ : std::nullopt);
     for (auto& rank : ranks_) result_.ranks.push_back(rank.result);
     return result_;
   }
@@ -92,15 +99,27 @@ class Supervisor {
   }
 
   Rank start_rank(int index) {
-    Environment environment = plan_.ranks[static_cast<std::size_t>(index)];
+    const auto local = static_cast<std::size_t>(index);
+    Environment environment = plan_.ranks[local];
     environment.insert(plan_.shared.begin(), plan_.shared.end());
+    // Also where there is none: a launcher around this one may have named a file for itself.
+    if (plan_.output.has_error_files)
+      environment["TORCHELASTIC_ERROR_FILE"] = output_.error_file(local);
+    const auto streams = output_.open_streams(local);
     Rank rank;
     started_ = Clock::now();
     std::function<int()> body;
     if (plan_.body) body = [this, index] { return plan_.body(index); };
-    rank.child = detail::start_child({&plan_.argv, std::move(body), own_descriptors(),
-                                      std::move(environment), index == 0, signals_.mask_before(),
-                                      signals_.pipe_action_before(), binding_of(index)});
+    rank.child = detail::start_child({.argv = &plan_.argv,
+                                      .body = std::move(body),
+                                      .closed_by_body = own_descriptors(),
+                                      .environment = std::move(environment),
+                                      .reads_input = index == 0,
+                                      .out = streams.out.get(),
+                                      .err = streams.err.get(),
+                                      .signal_mask = signals_.mask_before(),
+                                      .on_broken_pipe = signals_.pipe_action_before(),
+                                      .binding = binding_of(index)});
     guardian_.guard(rank.child.pid);
     rank.ended = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
     rank.result.rank = plan_.first_rank + index;
@@ -112,6 +131,7 @@ class Supervisor {
   [[nodiscard]] std::vector<int> own_descriptors() const {
     std::vector<int> descriptors{signals_.fd(), guardian_.fd()};
     if (others_ != nullptr) descriptors.push_back(others_->fd());
+    for (const int fd : output_.descriptors()) descriptors.push_back(fd);
     for (const auto& rank : ranks_) {
       if (rank.ended.get() >= 0) descriptors.push_back(rank.ended.get());
       if (rank.child.exec_failure.get() >= 0) descriptors.push_back(rank.child.exec_failure.get());
@@ -233,6 +253,10 @@ class Supervisor {
     } else {
       rank.result.exit_code = WEXITSTATUS(status);
     }
+    if (rank.result.failed()) {
+      const auto local = static_cast<std::size_t>(rank.result.rank - plan_.first_rank);
+      rank.result.error = detail::read_error_report(output_.error_file(local));
+    }
   }
 
   void stop(int signal) {
@@ -282,6 +306,7 @@ class Supervisor {
   OtherMachines* others_;
   detail::SignalScope signals_;  // first: writing to the guardian's broken pipe must not kill us
   detail::Guardian guardian_;
+  detail::RankOutput output_;
   std::vector<Rank> ranks_;
   LaunchResult result_;
   Clock::time_point started_ = Clock::now();

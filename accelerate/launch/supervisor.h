@@ -36,6 +36,8 @@ struct RankResult {
   std::optional<int> signal;  ///< The signal that killed it.
   std::chrono::milliseconds ran_for{0};
   bool stopped_by_us = false;  ///< It ended after the launcher had told it to.
+  /// What it said of its end in the file of TORCHELASTIC_ERROR_FILE, safe to print; often empty.
+  std::string error = {};
 
   [[nodiscard]] bool failed() const { return signal.has_value() || exit_code.value_or(0) != 0; }
 };
@@ -122,7 +124,8 @@ LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {},
 /// The name of a signal: "SIGSEGV", or "signal 42" for one without a name.
 [[nodiscard]] std::string signal_name(int signal);
 
-/// "rank 1 (pid 4242) was killed by SIGSEGV (Segmentation fault) after 0.2 s".
+/// "rank 1 (pid 4242) was killed by SIGSEGV (Segmentation fault) after 0.2 s", and the error that
+/// the rank told of.
 [[nodiscard]] std::string describe_rank(const RankResult& rank);
 
 /// Names, in a sentence, what often ends a rank like this; "" if there is nothing to name.

@@ -6,11 +6,13 @@
 #include <csignal>
 #include <memory>
 
+#include "accelerate/base/file_error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/machines/machine_group.h"
+#include "accelerate/launch/output/run_folder.h"
 #include "accelerate/launch/program.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/supervisor.h"
@@ -108,6 +110,45 @@ std::string restart_line(const LaunchOptions& settings, const MachineGroup* mach
          ", this one is machine " + std::to_string(meeting.machine);
 }
 
+struct Job {
+  const LaunchOptions& settings;
+  const std::vector<std::string>& program;
+  MachineGroup* machines;  // Null on one machine.
+  const RunFolder& folder;
+  bool quiet;
+  std::ostream& err;
+};
+
+// Starts all ranks, and again as often as is asked for.
+int run_rounds(const Job& job) {
+  const std::string place = "what ranks write is in " + detail::quoted_path(job.folder.path());
+  const bool has_place = job.folder.is_kept() && !job.quiet;
+  for (int restarts = 0;; ++restarts) {
+    LaunchPlan plan = make_plan(job.settings, job.program,
+                                job.machines ? &job.machines->meeting() : nullptr, restarts);
+    plan.output.folder = job.folder.path();
+    if (restarts == 0) {
+      tell_first(job.settings, plan, job.err);
+      if (has_place && job.settings.output.log_dir.empty()) job.err << note(place) << std::flush;
+    }
+    LaunchResult result =
+        launch(plan, job.quiet ? LaunchEvents{} : events_to(job.err, plan), job.machines);
+    const bool was_told = result.elsewhere.has_value();
+    const bool again = job.machines ? job.machines->begin_again(result)
+                                    : result.failed_rank() != nullptr && !result.interrupted_by &&
+                                          restarts < job.settings.max_restarts;
+    if (!job.quiet) {
+      if (result.elsewhere && !was_told) job.err << note(describe_end(*result.elsewhere));
+      job.err << describe_others(result);
+      if (again) job.err << note(restart_line(job.settings, job.machines, restarts + 1));
+      job.err << std::flush;
+    }
+    if (again) continue;
+    if (has_place && result.first_failure) job.err << "  " << place << "\n";
+    return result.exit_code();
+  }
+}
+
 }  // namespace
 
 void setup_launch(CLI::App& app) {
@@ -124,23 +165,11 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
   }
   const bool quiet = arguments.flags.contains("quiet");
   const auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
+  prepare_log_dir(settings.output.log_dir);
   std::unique_ptr<MachineGroup> machines;
   if (settings.num_machines > 1) machines = meet(settings, arguments.program, quiet, err);
-  for (int restarts = 0;; ++restarts) {
-    const LaunchPlan plan =
-        make_plan(settings, arguments.program, machines ? &machines->meeting() : nullptr, restarts);
-    if (restarts == 0) tell_first(settings, plan, err);
-    LaunchResult result =
-        launch(plan, quiet ? LaunchEvents{} : events_to(err, plan), machines.get());
-    const bool was_told = result.elsewhere.has_value();
-    const bool again = machines ? machines->begin_again(result)
-                                : result.failed_rank() != nullptr && !result.interrupted_by &&
-                                      restarts < settings.max_restarts;
-    if (result.elsewhere && !was_told && !quiet) err << note(describe_end(*result.elsewhere));
-    if (!quiet) err << describe_others(result);
-    if (!again) return result.exit_code();
-    if (!quiet) err << note(restart_line(settings, machines.get(), restarts + 1)) << std::flush;
-  }
+  const RunFolder folder(settings.output, "none");
+  return run_rounds({settings, arguments.program, machines.get(), folder, quiet, err});
 }
 
 }  // namespace accelerate::cli

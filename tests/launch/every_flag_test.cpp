@@ -45,6 +45,9 @@ std::string text_of(const LaunchPlan& plan) {
   };
   append(plan.shared);
   for (const auto& rank : plan.ranks) append(rank);
+  text += plan.output.log_dir.string() + ";";
+  for (const auto& rank : plan.output.ranks)
+    text += std::to_string(static_cast<int>(rank.out)) + std::to_string(static_cast<int>(rank.err));
   for (const auto& share : plan.cores) text += cpu_list_text(share.cpus) + ";";
   return text;
 }

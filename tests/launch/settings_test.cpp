@@ -299,8 +299,6 @@ TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
 
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
   const std::vector<std::pair<const char*, const char*>> rows = {{"rdzv_backend", "etcd"},
-                                                                 {"tee", "3"},
-                                                                 {"log_dir", "logs"},
                                                                  {"mpirun_hostfile", "h"},
                                                                  {"deepspeed_hostfile", "h"},
                                                                  {"tpu", "True"},
@@ -379,7 +377,6 @@ TEST_F(Settings, TakeTheDefaultsOfWhatComesLater) {
   EXPECT_NO_THROW(merge({{"num_machines", "1"},
                          {"machine_rank", "0"},
                          {"max_restarts", "0"},
-                         {"tee", "0"},
                          {"rdzv_backend", "c10d"},
                          {"monitor_interval", "5.0"}}));
 }
