@@ -147,7 +147,7 @@ TEST_F(RankOutput, IsShownLineByLineWhateverItIs) {
   EXPECT_EQ(result.out, p + "a\n" + p + "\n" + p + std::string("\0\xff\n", 3) + p + "b\n" + p +
                             "c\n" + p + "\n" + p + "end\n");
   EXPECT_EQ(files_in(logs())["none_?/attempt_0/0/stdout.log"],
-            std::string("a\n\n\0\xff\rb\r\nc\r\r\nend", 17));
+            std::string("a\n\n\0\xff\rb\r\nc\r\r\nend", 16));
 }
 
 TEST_F(RankOutput, IsShownInPiecesWhereALineIsLong) {
