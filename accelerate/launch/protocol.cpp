@@ -173,6 +173,13 @@ std::string new_token() {
   throw LaunchError("the system gives no random bits (getrandom) for the token of the job");
 }
 
+// One for all starts of this launcher, so that a rank that is started again knows what it has saved
+// before.
+const std::string& launch_id() {
+  static const std::string id = new_token();
+  return id;
+}
+
 // Returns the address that somebody asks for; empty if none counts. Files keep the address of the
 // cluster that they were written for, and one machine needs none.
 std::string asked_address(const LaunchOptions& settings, LaunchPlan& plan) {
@@ -264,6 +271,8 @@ Environment rank_environment(const LaunchOptions& settings, int rank, const Meet
       {"TORCHELASTIC_USE_AGENT_STORE", meeting.is_hosted ? "True" : "False"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
+  if (meeting.max_restarts > 0 || meeting.is_hosted)
+    environment["ACCELERATE_LAUNCH_ID"] = launch_id();
   return environment;
 }
 

@@ -230,6 +230,19 @@ TEST(LaunchProtocol, TellsTheRanksOfALaunchATokenThatNobodyElseKnows) {
   EXPECT_EQ(plan.argv, std::vector<std::string>{"/bin/true"});
 }
 
+TEST(LaunchProtocol, TellsRanksThatTheyHaveBeenStartedBefore) {
+  LaunchRequest request;
+  request.flags = {{"cpu", "True"}, {"num_processes", "1"}, {"max_restarts", "3"}};
+  const auto settings = merge_settings(request, {.gpus = 0, .cores = 8});
+  const auto first = make_plan(settings, {"/bin/true"}, nullptr, 0).ranks[0];
+  const auto third = make_plan(settings, {"/bin/true"}, nullptr, 2).ranks[0];
+  EXPECT_EQ(first.at("TORCHELASTIC_RESTART_COUNT"), "0");
+  EXPECT_EQ(third.at("TORCHELASTIC_RESTART_COUNT"), "2");
+  EXPECT_EQ(third.at("TORCHELASTIC_MAX_RESTARTS"), "3");
+  EXPECT_EQ(first.at("ACCELERATE_LAUNCH_ID"), third.at("ACCELERATE_LAUNCH_ID"));
+  EXPECT_EQ(first.at("ACCELERATE_LAUNCH_ID").size(), 32U);
+}
+
 TEST(LaunchProtocol, TellsALoneProcessNothingOfRanks) {
   LaunchRequest request;
   request.flags = {{"num_processes", "1"}};

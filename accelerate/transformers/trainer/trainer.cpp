@@ -107,7 +107,12 @@ TrainOutput Trainer::Impl::train_from(const ResumeOption& asked) {
   detail::make_output_dir(core);
   const auto lock = detail::lock_output_dir(core);
   checkpoints.settle();
-  const auto from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
+  CheckpointFolder from = has_trained ? std::nullopt : checkpoints.of_this_launch();
+  if (from) {
+    detail::say(core.accelerator, "all ranks were started again: going on from " + from->string());
+  } else {
+    from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
+  }
   if (!has_trained) checkpoints.begin_run(from);
   hub.make_repository();
   if (!core.args.auto_find_batch_size) return train_with(core.recipe.train_batch_size, from);

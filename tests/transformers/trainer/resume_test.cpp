@@ -390,6 +390,37 @@ void write_python_checkpoint(const std::filesystem::path& folder) {
     std::ofstream(folder / name) << "{\"global_step\": 1}";
 }
 
+// As under --max_restarts, where the launcher starts a program again with the same arguments.
+TEST(Restarted, GoesOnFromWhatItsLaunchHasSaved) {
+  const TemporaryFolder folder;
+  auto args = testing::quiet_arguments(folder.path());
+  args.save_strategy = "steps";
+  args.save_steps = 1;
+  args.max_steps = 4;
+  const testing::ScopedEnv earlier("ACCELERATE_LAUNCH_ID", "0000000000000000");
+  Trainer(testing::small_training(args)).train();  // 1 to 4, of an older launch.
+  args.overwrite_output_dir = true;
+  Seen whole, first, second;
+  const TemporaryFolder other;
+  auto uninterrupted = args;
+  uninterrupted.output_dir = other.path();
+  const auto expected = train(numbered_training(uninterrupted, whole, false), {});
+  const testing::ScopedEnv launch("ACCELERATE_LAUNCH_ID", "1111111111111111");
+  {
+    const testing::ScopedEnv again("TORCHELASTIC_RESTART_COUNT", "1");
+    auto options = numbered_training(args, first, false);
+    options.callbacks = {std::make_shared<StopsBehind>(2)};
+    const auto begun = train(std::move(options), {});  // Nothing of this launch is there.
+    EXPECT_EQ(begun.state.global_step, 2);
+  }
+  const testing::ScopedEnv again("TORCHELASTIC_RESTART_COUNT", "2");
+  const auto resumed = train(numbered_training(args, second, false), {});
+  EXPECT_EQ(resumed.state.global_step, 4);
+  first.insert(first.end(), second.begin(), second.end());
+  EXPECT_EQ(first, whole) << "no row twice and none left out";
+  EXPECT_EQ(resumed.output.training_loss, expected.output.training_loss);
+}
+
 TEST(Overwrite, DropsTheOlderRunWhenTheFirstCheckpointIsComplete) {
   const TemporaryFolder folder;
   auto args = testing::quiet_arguments(folder.path());

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
@@ -102,6 +103,12 @@ std::string random_run_name() {
   return digits.data();
 }
 
+// Names this call of train(): what the launcher calls itself, if it may start the ranks again, and a
+// number that no other call has.
+std::string name_of_run() {
+  return env("ACCELERATE_LAUNCH_ID").value_or("") + random_run_name();
+}
+
 // Whether the folder is a checkpoint that was due, not one that only a signal asked for.
 bool is_candidate(const Path& folder) {
   if (!std::filesystem::is_directory(folder)) return false;
@@ -140,7 +147,7 @@ void Checkpoints::begin_run(const std::optional<Path>& from) {
     refuse_older_run(args.output_dir, older);
   }
   if (args.overwrite_output_dir) check_removable(older);
-  run_ = random_run_name();
+  run_ = name_of_run();
   on_all_ranks(core_.accelerator.communicator(), [&] {
     if (writes_here() && args.overwrite_output_dir)
       older_.note(args.output_dir, std::move(older), run_);
@@ -224,6 +231,19 @@ void Checkpoints::keep_best_alone() {
   if (core_.args.save_total_limit != 1 || best.empty() || !writes_here()) return;
   for (const auto& one : step_checkpoints(core_.args.output_dir))
     if (!is_same_folder(one.folder, best)) remove(one);
+}
+
+std::optional<Path> Checkpoints::of_this_launch() const {
+  const auto launch = env("ACCELERATE_LAUNCH_ID");
+  if (!launch || launch->empty() || env_int("TORCHELASTIC_RESTART_COUNT").value_or(0) == 0)
+    return std::nullopt;
+  auto all = step_checkpoints(core_.args.output_dir);
+  const auto newest = std::ranges::find_if(all.rbegin(), all.rend(), [&](const auto& one) {
+    const auto record = LoopRecord::read(one.folder);
+    return record && record->run.starts_with(*launch);
+  });
+  if (newest == all.rend()) return std::nullopt;
+  return newest->folder;
 }
 
 std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {

@@ -63,6 +63,9 @@ class Checkpoints {
 
   /// Does what a killed training left to do in output_dir. [collective] Throws CheckpointError.
   void settle() const;
+  /// Returns the newest checkpoint that a training under this launcher saved before the launcher
+  /// started all ranks again; nullopt if they run for the first time or none was saved.
+  [[nodiscard]] std::optional<std::filesystem::path> of_this_launch() const;
   /// Throws ConfigError when output_dir holds checkpoints of another run, and `from` is not one of
   /// them. With overwrite_output_dir, throws it when such a checkpoint holds anything that is not of
   /// a checkpoint; else they are dropped once this run has a checkpoint. `from`: the checkpoint to
