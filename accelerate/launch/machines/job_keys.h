@@ -34,6 +34,11 @@ inline std::string round_key(int round) {
 inline std::string end_key(int round) {
   return "accelerate/end/" + std::to_string(round);
 }
+/// What machine 0 says after a round has ended: kAgain or kOver.
+inline std::string next_key(int round) {
+  return "accelerate/next/" + std::to_string(round);
+}
+inline const std::string kAgain = "again", kOver = "over";
 /// There once the ranks of the round before have ended on that launcher's machine.
 inline std::string ready_key(int round, int number) {
   return "accelerate/ready/" + std::to_string(round) + "/" + std::to_string(number);

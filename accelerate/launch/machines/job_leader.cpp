@@ -49,6 +49,10 @@ void JobLeader::begin(int number, StoreClient& store) {
   store.set(kRound, std::to_string(number));
 }
 
+bool JobLeader::has_lost_members(StoreClient& store) const {
+  return std::ranges::any_of(members_, [&](int member) { return store.has(lost_key(member)); });
+}
+
 // A launcher of torchrun has no card. It may take part where no token was given; the ranks are then
 // told none, for torchrun's have none.
 Round JobLeader::of_all(int number, StoreClient& store) {

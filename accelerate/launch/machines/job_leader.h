@@ -37,6 +37,8 @@ class JobLeader {
   /// Waits for the machines of round `number`, and writes its record; an error in it if they do not
   /// come or do not fit together. `store`: a client of the store.
   void begin(int number, StoreClient& store);
+  /// Whether a machine of the last round is lost.
+  [[nodiscard]] bool has_lost_members(StoreClient& store) const;
 
  private:
   [[nodiscard]] Round of_all(int number, StoreClient& store);

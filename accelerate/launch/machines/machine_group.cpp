@@ -412,7 +412,7 @@ bool MachineGroup::begin_again(LaunchResult& result) {
   try {
     // The first end counts on all machines, also where another one was seen.
     const auto end = detail::end_from(client_->get(detail::end_key(round_)));
-    if (!goes_on_after(end)) return false;
+    if (end.kind == EndElsewhere::Kind::interrupted || !goes_on_after(end)) return false;
     if (is_watching_) (void)news();
     leave_will(false);
     client_->set(detail::ready_key(round_ + 1, number_), "");
@@ -423,17 +423,26 @@ bool MachineGroup::begin_again(LaunchResult& result) {
   return true;
 }
 
+// Machine 0 decides, so that all go on or none does.
 bool MachineGroup::goes_on_after(const EndElsewhere& end) {
-  switch (end.kind) {
-    case EndElsewhere::Kind::failed:
-      return ++failures_ <= options_.max_restarts;
-    case EndElsewhere::Kind::lost:
-    case EndElsewhere::Kind::joined:
-      return options_.is_elastic;
-    case EndElsewhere::Kind::interrupted:
-      return false;
+  const std::string key = detail::next_key(round_);
+  if (leader_) client_->set(key, is_to_go_on(end) ? detail::kAgain : detail::kOver);
+  while (!client_->wait({key}, kBetweenReports)) {  // Its ranks may still be ending.
   }
-  return false;
+  return client_->get(key) == detail::kAgain;
+}
+
+bool MachineGroup::is_to_go_on(const EndElsewhere& end) {
+  if (end.kind != EndElsewhere::Kind::failed) return options_.is_elastic;
+  // A rank may have failed because a machine was lost, which the store notices later.
+  const Deadline deadline(failures_ < options_.max_restarts ? milliseconds(0)
+                                                            : 2 * detail::kLostAfter);
+  while (options_.is_elastic) {
+    if (leader_->has_lost_members(*client_)) return true;
+    if (deadline.is_over()) break;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return ++failures_ <= options_.max_restarts;
 }
 
 std::optional<EndElsewhere> MachineGroup::await_the_end_of_all() {

@@ -101,6 +101,7 @@ class MachineGroup : public OtherMachines {
   void begin_watch();
   [[nodiscard]] std::optional<EndElsewhere> await_the_end_of_all();
   [[nodiscard]] bool goes_on_after(const EndElsewhere& end);
+  [[nodiscard]] bool is_to_go_on(const EndElsewhere& end);
   [[nodiscard]] detail::StoreClient connect();
   [[nodiscard]] detail::JobTerms terms() const;
   [[nodiscard]] std::string place() const;

@@ -216,6 +216,24 @@ TEST_F(Machines, GoAndTheOthersGoOn) {
     EXPECT_EQ(launchers_[i]->wait(20s), 0) << errors(static_cast<int>(i));
 }
 
+// A rank that fails because a machine is lost is no failure of the job.
+TEST_F(Machines, AreLostThoughARankFailsFirst) {
+  const std::string go = folder_.path() / "go";
+  Words flags = kElastic;
+  flags[3] = "1:2";
+  flags[5] = "2";
+  const std::string lost = folder_.path() / "lost";
+  start(0, flags, {"env=" + marks(), "0:fail_once=" + lost, "await=" + go});
+  start(0, flags, {"env=" + marks(), "await=" + go});
+  ASSERT_TRUE(eventually([&] { return variable(1, "WORLD_SIZE") == "2"; }, 20s)) << errors(0);
+  folder_.write("lost", "");  // Rank 0 fails now, and a little later the machine is gone.
+  std::this_thread::sleep_for(100ms);
+  launchers_[1]->signal(SIGKILL);
+  ASSERT_TRUE(eventually([&] { return variable(0, "WORLD_SIZE") == "1"; }, 20s)) << errors(0);
+  folder_.write("go", "");
+  EXPECT_EQ(launchers_[0]->wait(20s), 0) << errors(0);
+}
+
 // A machine whose ranks are done waits for the others, whose failure is its own.
 TEST_F(Machines, EndWhenAllHaveSucceeded) {
   auto& first = start(0, {"--num_processes", "2"}, {"1:sleep=300", "1:exit=3"});

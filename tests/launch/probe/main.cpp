@@ -7,6 +7,7 @@
 //   mark=FOLDER     makes the empty file FOLDER/<rank>, when the words before are done
 //   await=FILE      waits until FILE exists
 //   fail_unless=FILE  ends with 3, after making FILE, unless FILE exists
+//   fail_once=FILE    waits until FILE exists, removes it and ends with 3; does nothing after a restart
 //   print=TEXT      writes TEXT and a line end to standard output
 //   flood=BYTES     writes that much to standard output
 //   read            copies standard input to standard output
@@ -81,9 +82,18 @@ void fail_unless(const std::string& file) {
   _exit(3);
 }
 
+void fail_once(const std::string& file) {
+  const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  if (restarts != nullptr && std::string(restarts) != "0") return;
+  await(file);
+  std::filesystem::remove(file);
+  _exit(3);
+}
+
 void act(const std::string& verb, const std::string& value) {
   if (verb == "env") write_environment(value);
   if (verb == "cpus") write_cpus(value);
+  if (verb == "fail_once") fail_once(value);
   if (verb == "fail_unless") fail_unless(value);
   if (verb == "mark") std::ofstream(value + "/" + rank());
   if (verb == "await") await(value);
