@@ -45,7 +45,8 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options, const Ran
     : options(accelerator_options),
       state(ranks.state()),
       debug(ranks.debug()),
-      deepspeed(detail::deepspeed_of(options, state.num_processes())),
+      deepspeeds(detail::deepspeeds_of(options, state.num_processes())),
+      deepspeed(deepspeeds.empty() ? std::nullopt : std::optional(deepspeeds.front().settings)),
       precision(deepspeed ? deepspeed->mixed_precision : detail::precision_of(options)),
       gradient_state(ranks.gradient_state()),
       checkpointing(project_directory(options.project_dir, options.project_config),
@@ -174,6 +175,35 @@ Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
 DistributedType Accelerator::distributed_type() const {
   if (!impl_->fsdp) return state().distributed_type();
   return impl_->deepspeed ? DistributedType::DEEPSPEED : DistributedType::FSDP;
+}
+
+std::size_t Accelerator::Impl::place_of_deepspeed(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& one : deepspeeds) {
+    if (one.name == name && !name.empty()) return names.size();
+    if (!one.name.empty()) names.push_back(one.name);
+  }
+  throw UsageError("there is no DeepSpeed plugin '" + name + "'; " +
+                   (names.empty()
+                        ? "deepspeed_plugins of AcceleratorOptions gives them names"
+                        : "the names are " + join(names, ", ") + "." + did_you_mean(name, names)));
+}
+
+const DeepSpeedPlugin* Accelerator::deepspeed_plugin() const {
+  const bool is_of_program =
+      impl_->options.deepspeed_plugin || !impl_->options.deepspeed_plugins.empty();
+  return is_of_program ? &impl_->deepspeeds[impl_->active_deepspeed].plugin : nullptr;
+}
+
+const DeepSpeedPlugin& Accelerator::get_deepspeed_plugin(const std::string& name) const {
+  return impl_->deepspeeds[impl_->place_of_deepspeed(name)].plugin;
+}
+
+void Accelerator::select_deepspeed_plugin(const std::string& name) {
+  impl_->active_deepspeed = impl_->place_of_deepspeed(name);
+  impl_->deepspeed = impl_->deepspeeds[impl_->active_deepspeed].settings;
+  impl_->fsdp = detail::sharding_of(impl_->options, impl_->deepspeed, impl_->precision);
+  impl_->gradient_state->accumulation = detail::accumulation_of(impl_->options, impl_->deepspeed);
 }
 
 Profiler Accelerator::profile() const {

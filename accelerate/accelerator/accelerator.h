@@ -53,6 +53,12 @@ class Accelerator : public RankCalls {
 
   /// FSDP or DEEPSPEED if models are sharded, after whose options ask for it; else that of state().
   [[nodiscard]] DistributedType distributed_type() const;
+  /// deepspeed_plugin() is the active one; null if the program gave none. What is prepared later is
+  /// prepared by the one that was selected last; the steps of accumulation change for all. All
+  /// ranks must select the same. The others throw UsageError, which lists the names.
+  [[nodiscard]] const DeepSpeedPlugin* deepspeed_plugin() const;
+  [[nodiscard]] const DeepSpeedPlugin& get_deepspeed_plugin(const std::string& name) const;
+  void select_deepspeed_plugin(const std::string& name);
 
   // --- prepare ----------------------------------------------------------------------------------
   /// Returns the objects ready for this rank, in the order given: a tuple, or the bare object for
@@ -159,7 +165,6 @@ class Accelerator : public RankCalls {
   [[nodiscard]] SyncScope no_sync(const Model& model) const {
     return {{detail::core_of(model)}, false};
   }
-
   /// Makes the next backward through `model` communicate although its forwards ran under no_sync.
   template <typename Model>
   static void trigger_sync_in_backward(const Model& model) {
@@ -226,7 +231,6 @@ class Accelerator : public RankCalls {
   /// AcceleratorOptions::profile says. [collective at its end, with output_trace_dir]
   [[nodiscard]] Profiler profile() const;
   [[nodiscard]] Profiler profile(ProfileKwargs kwargs) const;
-
   /// Raises a flag on this rank. check_trigger() returns true on all ranks if any rank raised it,
   /// and lowers it again. [check_trigger is collective]
   void set_trigger();
@@ -275,7 +279,6 @@ class Accelerator : public RankCalls {
   /// error of the save, a CheckpointError on all ranks, unless another call has already thrown it.
   /// Local.
   void wait_for_save();
-
   /// Resumes where save_state() was called, here or in Python Accelerate. First prepare and
   /// register the same objects in the same order. The number of ranks may differ. With automatic
   /// naming `input_dir` may be left out: the newest checkpoint is loaded. Returns the folder.
@@ -305,7 +308,6 @@ class Accelerator : public RankCalls {
   /// Calls `hook` on every rank in each load_state(), with the checkpoint's folder, before anything
   /// is read.
   RemovableHandle register_load_state_pre_hook(StateHook hook);
-
   /// The number of the next automatically named checkpoint.
   [[nodiscard]] std::int64_t save_iteration() const;
   void set_save_iteration(std::int64_t iteration);
@@ -314,7 +316,6 @@ class Accelerator : public RankCalls {
   // Local and cheap: values are handed to threads that write and send. Most trackers run on the
   // main process only; on a rank that does not track, these calls do nothing. All throw UsageError
   // for names that are empty, repeated or not UTF-8, and before init_trackers().
-
   /// Starts the trackers of log_with on a run of `project_name`. `config` holds the settings by
   /// which runs are compared. `init_kwargs` holds options for each tracker. Throws ConfigError.
   void init_trackers(const std::string& project_name, const ConfigMap& config = {},
@@ -344,7 +345,6 @@ class Accelerator : public RankCalls {
   [[nodiscard]] const std::vector<std::shared_ptr<GeneralTracker>>& trackers() const {
     return trackers_of_rank().active();
   }
-
   /// Ends a training; call it last. Waits for all ranks and for a save that is under way, then
   /// finishes the trackers, so that no rank waits for another's trackers. [collective] Throws
   /// CheckpointError, at the very end, if the save failed.

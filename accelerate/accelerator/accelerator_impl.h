@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/accelerator/resolved_settings.h"
 #include "accelerate/accelerator/settings_agreement.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/checkpoint/checkpointing.h"
@@ -149,7 +150,9 @@ struct Accelerator::Impl {
   /// Optimizers may outlive this object, and what they are forgotten by: their steps then clip
   /// nothing.
   void stop_clipping();
-  void clip_at_step(torch::optim::Optimizer& optimizer);
+  void clip_at_step(torch::optim::Optimizer& optimizer, double max_norm);
+  /// Returns the place of a plugin in `deepspeeds`. Throws UsageError, which lists the names.
+  [[nodiscard]] std::size_t place_of_deepspeed(const std::string& name) const;
   /// Returns the parameters of live models whose values `optimizer` steps, whole or as this rank's
   /// parts, and those of its parameters that belong to no model.
   [[nodiscard]] std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer);
@@ -167,7 +170,9 @@ struct Accelerator::Impl {
   AcceleratorOptions options;
   PartialState state;
   bool debug;
-  std::optional<ResolvedDeepSpeed> deepspeed;  // If models are sharded by its settings.
+  std::vector<detail::NamedDeepSpeed> deepspeeds;  // The program's plugins, or the launcher's.
+  std::size_t active_deepspeed = 0;
+  std::optional<ResolvedDeepSpeed> deepspeed;  // The active settings, if there are any.
   MixedPrecision precision;
   detail::HalfOnCpu half_on_cpu{state.communicator()};
   std::optional<ResolvedFsdpOptions> fsdp;  // If models are sharded.
@@ -188,7 +193,6 @@ struct Accelerator::Impl {
   bool compared_loaders = false;          // In a prepare() of loaders.
   std::string clipping_before_step = {};  // Of the first step, not compared yet.
   bool loop_clips = false;                // It has called clip_grad_norm_.
-  double clipping = deepspeed ? deepspeed->gradient_clipping : 0;
   bool trigger = false;
 };
 

@@ -74,13 +74,15 @@ void Accelerator::Impl::stop_clipping() {
 }
 
 void Accelerator::Impl::clip_steps_of(const AcceleratedOptimizer& optimizer) {
-  if (clipping == 0) return;
-  detail::clip_before_steps(optimizer,
-                            [this, &stepped = optimizer.optimizer()] { clip_at_step(stepped); });
+  const double max_norm = deepspeed ? deepspeed->gradient_clipping : 0;
+  if (max_norm == 0) return;
+  detail::clip_before_steps(optimizer, [this, max_norm, &stepped = optimizer.optimizer()] {
+    clip_at_step(stepped, max_norm);
+  });
 }
 
-void Accelerator::Impl::clip_at_step(torch::optim::Optimizer& optimizer) {
-  if (!loop_clips) clip_grad_norm(parameters_of(optimizer), clipping, 2);
+void Accelerator::Impl::clip_at_step(torch::optim::Optimizer& optimizer, double max_norm) {
+  if (!loop_clips) clip_grad_norm(parameters_of(optimizer), max_norm, 2);
 }
 
 std::vector<at::Tensor> Accelerator::Impl::parameters_of(torch::optim::Optimizer& optimizer) {

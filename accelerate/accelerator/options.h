@@ -69,6 +69,9 @@ struct AcceleratorOptions {
   /// Shards models by DeepSpeed's settings and its JSON file. Default: as the launcher asks
   /// (ACCELERATE_USE_DEEPSPEED). See docs/deepspeed.md.
   std::optional<DeepSpeedPlugin> deepspeed_plugin = std::nullopt;
+  /// Several, by names, for models that are sharded differently. The first is active until
+  /// select_deepspeed_plugin() names another. They must agree on precision and loss scale.
+  std::vector<std::pair<std::string, DeepSpeedPlugin>> deepspeed_plugins = {};
   /// Which parts of prepared models compute their activations again in backward instead of keeping
   /// them: less memory for a second forward. `GradientCheckpointing{}` chooses them. Default: none,
   /// unless fsdp_plugin or the launcher asks for activation_checkpointing. See docs/memory.md.

@@ -40,6 +40,36 @@ const DeepSpeedFile* file_with(const std::string& section,
   return has ? &*deepspeed->file : nullptr;
 }
 
+using NamedPlugins = std::vector<std::pair<std::string, DeepSpeedPlugin>>;
+
+// Returns the plugins that the program gives.
+NamedPlugins plugins_of(const AcceleratorOptions& options) {
+  if (options.deepspeed_plugin && !options.deepspeed_plugins.empty())
+    throw ConfigError("deepspeed_plugin and deepspeed_plugins were both given; leave one out");
+  if (options.deepspeed_plugin) return {{"", *options.deepspeed_plugin}};
+  for (auto it = options.deepspeed_plugins.begin(); it != options.deepspeed_plugins.end(); ++it) {
+    const auto has_its_name = [&](const auto& other) { return other.first == it->first; };
+    if (it->first.empty() || std::any_of(options.deepspeed_plugins.begin(), it, has_its_name))
+      throw ConfigError("deepspeed_plugins has '" + it->first +
+                        "' as a name; allowed are different names that are not empty");
+  }
+  return options.deepspeed_plugins;
+}
+
+// An Accelerator has one precision and one loss scaler.
+void require_same_numbers(const NamedDeepSpeed& first, const NamedDeepSpeed& other) {
+  const auto both = "deepspeed_plugins '" + first.name + "' and '" + other.name + "' ";
+  if (first.settings.mixed_precision != other.settings.mixed_precision)
+    throw ConfigError(both + "ask for mixed precision " +
+                      std::string(to_string(first.settings.mixed_precision)) + " and " +
+                      std::string(to_string(other.settings.mixed_precision)) +
+                      "; an Accelerator has one. Use the same in both files.");
+  if (first.settings.loss_scaling != other.settings.loss_scaling)
+    throw ConfigError(both +
+                      "have different sections fp16; an Accelerator has one loss scaler. Use the "
+                      "same section in both files.");
+}
+
 [[noreturn]] void refuse_dummy(const std::string& dummy, const std::string& section) {
   throw ConfigError("a " + dummy + " stands for the section " + section +
                     " of DeepSpeed's file, and there is none. Write the section into the file, or "
@@ -62,20 +92,32 @@ MixedPrecision precision_of(const AcceleratorOptions& options) {
   return launched_mixed_precision().value_or(MixedPrecision::no);
 }
 
-std::optional<ResolvedDeepSpeed> deepspeed_of(const AcceleratorOptions& options, int ranks) {
-  if (options.deepspeed_plugin && (options.fsdp_plugin || use_fsdp()))
+std::vector<NamedDeepSpeed> deepspeeds_of(const AcceleratorOptions& options, int ranks) {
+  auto given = plugins_of(options);
+  if (!given.empty() && (options.fsdp_plugin || use_fsdp()))
     throw ConfigError(
         "deepspeed_plugin is given, and " +
         std::string(options.fsdp_plugin ? "fsdp_plugin is too" : "the launcher asks for FSDP") +
         "; models are sharded by one of them. Leave one out.");
-  const bool asks = options.deepspeed_plugin || (!options.fsdp_plugin && use_deepspeed());
-  if (!asks || use_fsdp()) return std::nullopt;
+  if (given.empty() && !options.fsdp_plugin && !use_fsdp() && use_deepspeed())
+    given.emplace_back("", DeepSpeedPlugin{});
   std::optional<MixedPrecision> said = launched_mixed_precision();
   if (options.mixed_precision) said = *options.mixed_precision;
-  return resolve_deepspeed(options.deepspeed_plugin.value_or(DeepSpeedPlugin{}),
-                           {.mixed_precision = said,
-                            .gradient_accumulation_steps = program_accumulation(options).num_steps,
-                            .num_processes = ranks});
+  std::vector<NamedDeepSpeed> resolved;
+  for (const auto& [name, plugin] : given) {
+    const DeepSpeedProgram program{
+        .mixed_precision = said,
+        .gradient_accumulation_steps = program_accumulation(options).num_steps,
+        .num_processes = ranks};
+    try {
+      resolved.push_back({name, plugin, resolve_deepspeed(plugin, program)});
+    } catch (const ConfigError&) {
+      if (name.empty()) throw;
+      throw_with_context<ConfigError>("of deepspeed_plugins, '" + name + "' is refused");
+    }
+    require_same_numbers(resolved.front(), resolved.back());
+  }
+  return resolved;
 }
 
 GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options,

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "accelerate/accelerator/options.h"
 #include "accelerate/comm/state/gradient_state.h"
@@ -16,10 +18,18 @@ namespace accelerate::detail {
 /// Returns the type that the program asks for, else its launcher.
 [[nodiscard]] MixedPrecision precision_of(const AcceleratorOptions& options);
 
-/// Returns what DeepSpeed's settings decide, if the program or its launcher asks for DeepSpeed.
-/// Throws ConfigError as resolve_deepspeed(), and for FSDP beside a plugin for DeepSpeed.
-[[nodiscard]] std::optional<ResolvedDeepSpeed> deepspeed_of(const AcceleratorOptions& options,
-                                                            int ranks);
+/// Settings of DeepSpeed under the name of their plugin; "" if the plugin has none.
+struct NamedDeepSpeed {
+  std::string name;
+  DeepSpeedPlugin plugin;
+  ResolvedDeepSpeed settings;
+};
+
+/// Returns what DeepSpeed's settings decide, a row for each plugin; none unless the program or its
+/// launcher asks for DeepSpeed. Throws ConfigError as resolve_deepspeed(), for FSDP beside a plugin
+/// for DeepSpeed, and for plugins that differ in precision or loss scale.
+[[nodiscard]] std::vector<NamedDeepSpeed> deepspeeds_of(const AcceleratorOptions& options,
+                                                        int ranks);
 
 /// Returns how gradients accumulate. Throws ConfigError for contradictions within the program.
 /// Warns where the program's steps lose.

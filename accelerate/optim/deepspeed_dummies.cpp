@@ -47,6 +47,15 @@ class OptimizerSection {
     }
   }
 
+  // Throws ConfigError for Nesterov's momentum without a momentum, or with dampening.
+  void require_fitting_nesterov() const {
+    if (!flag("nesterov", false) || (number("momentum", 0) > 0 && number("dampening", 0) == 0))
+      return;
+    throw ConfigError(file_.place_of(kParams + "nesterov") +
+                      ": optimizer.params.nesterov is true, which needs a momentum above 0 and a "
+                      "dampening of 0");
+  }
+
   [[nodiscard]] double number(const std::string& key, double fallback) const {
     return file_.number(kParams + key).value_or(fallback);
   }
@@ -68,6 +77,10 @@ class OptimizerSection {
     const auto found = file_.numbers(kParams + "betas");
     if (file_.is_auto(kParams + "betas") && dummy_.betas) return *dummy_.betas;
     if (found.empty()) return {0.9, second};
+    for (const double beta : found)
+      if (beta >= 1)
+        throw ConfigError(file_.place_of(kParams + "betas") +
+                          ": optimizer.params.betas has 1; allowed are numbers from 0 to below 1");
     if (found.size() == 2) return {found[0], found[1]};
     throw ConfigError(file_.place_of(kParams + "betas") + ": optimizer.params.betas has " +
                       count_of(found.size(), "number") + "; allowed are 2");
@@ -108,6 +121,7 @@ std::unique_ptr<torch::optim::Optimizer> make_adam(const std::string& type, cons
 std::unique_ptr<torch::optim::Optimizer> make_sgd(const Groups& groups,
                                                   const OptimizerSection& section) {
   section.require_only("SGD", {"lr", "momentum", "dampening", "weight_decay", "nesterov"});
+  section.require_fitting_nesterov();
   return optimizer_with<torch::optim::SGD>(groups, torch::optim::SGDOptions(section.lr())
                                                        .momentum(section.number("momentum", 0))
                                                        .dampening(section.number("dampening", 0))

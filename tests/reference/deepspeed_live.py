@@ -31,7 +31,8 @@ RATE = 0.02
 
 STAGES = (0, 1, 2, 3)
 ACCUMULATIONS = (1, 3)
-CLIPPINGS = (0, 0.5)
+CLIPPINGS = (0, 0.5, "auto", "absent")
+OFFLOADS = ("none", "cpu")
 SCHEDULES = ("none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle")
 PRECISIONS = ("no", "bf16", "fp16")
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad", "Lion")
@@ -57,9 +58,11 @@ PARAMETERS = {
 # --- Which runs -------------------------------------------------------------------------------------------------------
 
 def can_run(row):
-    """Whether DeepSpeed can: OneCycle moves a momentum, which Adagrad does not have; Lion is for offloaded state."""
-    stage, _, _, schedule, _, optimizer = row
-    return not (schedule == "OneCycle" and optimizer == "Adagrad") and not (stage == 0 and optimizer == "Lion")
+    """Whether DeepSpeed can: OneCycle moves a momentum, which Adagrad does not have, and on CPUs Lion is for offloaded
+    state alone."""
+    stage, _, _, schedule, _, optimizer, offload = row
+    return (not (schedule == "OneCycle" and optimizer == "Adagrad") and not (stage == 0 and offload == "cpu")
+            and not (offload == "none" and optimizer == "Lion"))
 
 
 def pairwise(columns, rng):
@@ -79,14 +82,18 @@ def pairwise(columns, rng):
 
 
 def run_of(row, number):
-    stage, accumulation, clipping, schedule, precision, optimizer = row
+    stage, accumulation, clipping, schedule, precision, optimizer, offload = row
     file = {"zero_optimization": {"stage": stage}, "train_batch_size": "auto", "train_micro_batch_size_per_gpu": ROWS,
-            "gradient_accumulation_steps": accumulation, "gradient_clipping": clipping,
+            "gradient_accumulation_steps": accumulation,
             "zero_allow_untested_optimizer": True, "optimizer": {"type": optimizer, "params": OPTIONS[optimizer]}}
+    if clipping != "absent":
+        file["gradient_clipping"] = clipping
     if schedule != "none":
         file["scheduler"] = {"type": schedule, "params": PARAMETERS[schedule]}
-    if optimizer == "Lion":
-        file["zero_optimization"]["offload_optimizer"] = {"device": "cpu"}  # On CPUs DeepSpeed has this one alone.
+    if offload != "none":
+        options = file["optimizer"]["params"]  # DeepSpeed's Adagrad on the CPU has no lr_decay.
+        file["optimizer"]["params"] = {key: value for key, value in options.items() if key != "lr_decay"}
+        file["zero_optimization"]["offload_optimizer"] = {"device": offload}
     if precision == "bf16":
         file["bf16"] = {"enabled": True}
     if precision == "fp16":
@@ -100,7 +107,7 @@ def run_of(row, number):
 
 def runs_of(arguments):
     rng = random.Random(arguments.seed)
-    columns = (STAGES, ACCUMULATIONS, CLIPPINGS, SCHEDULES, PRECISIONS, OPTIMIZERS)
+    columns = (STAGES, ACCUMULATIONS, CLIPPINGS, SCHEDULES, PRECISIONS, OPTIMIZERS, OFFLOADS)
     rows = list(filter(can_run, itertools.product(*columns))) if arguments.all else pairwise(columns, rng)
     runs = [run_of(row, arguments.seed * 10000 + number) for number, row in enumerate(rows)]
     return [run for run in runs if arguments.only in run["name"]]
@@ -143,7 +150,7 @@ def train(torch, accelerate, run):
     losses, rates, scales = [], [], []
     for micro in range(run["steps"] * accumulation):
         x = values(torch, (RANKS, run["rows"], run["sizes"][0]), run["seed"] + micro)[accelerator.process_index]
-        y = values(torch, (RANKS, run["rows"], run["sizes"][-1]), run["seed"] - micro)[accelerator.process_index]
+        y = values(torch, (RANKS, run["rows"], run["sizes"][-1]), run["seed"] - micro)[accelerator.process_index] * 2
         step = micro // accumulation
         if micro % accumulation == 0:
             rates.append(optimizer.param_groups[0]["lr"])

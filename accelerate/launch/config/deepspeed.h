@@ -18,8 +18,9 @@ namespace accelerate {
 /// either.
 [[nodiscard]] DeepSpeedConfig deepspeed_config_from_env();
 
-/// The largest norm of gradients where DeepSpeed's own file does not say: DeepSpeed 0.19's default.
-inline constexpr double kClippingOfFiles = 1.0;
+/// The largest norm of gradients where nobody says another: the default of Accelerate and of
+/// DeepSpeed 0.19.
+inline constexpr double kUsualClipping = 1.0;
 
 /// Translates a ZeRO stage into sharding. Stage 0 is NO_SHARD. Stages 1 and 2 are SHARD_GRAD_OP:
 /// parameters stay whole between forward and backward; optimizer state is sharded, and so are

@@ -204,6 +204,42 @@ std::vector<std::string> DeepSpeedFile::keys_of(std::string_view path) const {
   return found;
 }
 
+std::optional<std::string> DeepSpeedFile::get_value(std::string_view path) const {
+  const Node* node = find(path);
+  if (node == nullptr || node->is_null()) return std::nullopt;
+  return node->is_scalar() ? node->text : write_json(*node);
+}
+
+bool DeepSpeedFile::is_offload() const {
+  const auto moves = [&](const char* path) {
+    const std::string device = lower(text(path).value_or("none"));
+    return device == "cpu" || device == "nvme";
+  };
+  return (is_zero2() || is_zero3()) && (moves("zero_optimization.offload_optimizer.device") ||
+                                        moves("zero_optimization.offload_param.device"));
+}
+
+void DeepSpeedFile::fill_match(std::string_view path, const Node& value,
+                               std::vector<std::string>& mismatches) {
+  Node* node = const_cast<Node*>(find(path));  // This object's own.
+  if (node == nullptr || node->is_null()) return;
+  if (is_auto_word(*node)) {
+    const int line = node->line;
+    *node = value;
+    node->line = line;
+    return;
+  }
+  const auto number = parse_double(node->text), other = parse_double(value.text);
+  const bool is_same = number && other ? *number == *other : write_json(*node) == write_json(value);
+  if (!is_same)
+    mismatches.push_back(std::string(path) + " is " + *get_value(path) + " (" + place_of(path) +
+                         "), and the program says " + value.text);
+}
+
+std::string DeepSpeedFile::to_json() const {
+  return write_json(root_);
+}
+
 std::string DeepSpeedFile::place_of(std::string_view path) const {
   const Node* node = find(path);
   if (node == nullptr || node->line == 0) return name_;

@@ -35,6 +35,22 @@ class DeepSpeedFile {
   /// Returns the names of the keys directly below a section.
   [[nodiscard]] std::vector<std::string> keys_of(std::string_view path) const;
 
+  /// As upstream's HfDeepSpeedConfig. The value is as the file has it, also "auto"; nullopt if the
+  /// key is absent or nothing.
+  [[nodiscard]] std::optional<std::string> get_value(std::string_view path) const;
+  /// Whether the file has the key and says so: neither holds of an absent key.
+  [[nodiscard]] bool is_true(std::string_view path) const { return boolean(path) == true; }
+  [[nodiscard]] bool is_false(std::string_view path) const { return boolean(path) == false; }
+  [[nodiscard]] bool is_zero2() const { return integer("zero_optimization.stage") == 2; }
+  [[nodiscard]] bool is_zero3() const { return integer("zero_optimization.stage") == 3; }
+  /// Whether stage 2 or 3 offloads the optimizer or the parameters.
+  [[nodiscard]] bool is_offload() const;
+  /// Gives `value` to a key that is "auto". If the key has another value, adds a sentence that says
+  /// so to `mismatches`. An absent key stays absent.
+  void fill_match(std::string_view path, const Node& value, std::vector<std::string>& mismatches);
+  /// Returns the file as JSON, with what fill_match() filled in.
+  [[nodiscard]] std::string to_json() const;
+
   /// Returns "FILE, line LINE" for the key, or "FILE" if the file does not have it.
   [[nodiscard]] std::string place_of(std::string_view path) const;
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -50,6 +66,9 @@ class DeepSpeedFile {
   std::string name_;
   std::vector<std::string> elsewhere_;
 };
+
+/// Its name in Hugging Face Accelerate.
+using HfDeepSpeedConfig = DeepSpeedFile;
 
 /// Reads and checks `source`. Older names take the place of their successors. Throws ConfigError, which names file, line, key and what is
 /// allowed, for a source that is none of the three, a file over 1 MB or nested too deeply, keys

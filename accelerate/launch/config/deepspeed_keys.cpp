@@ -14,6 +14,8 @@ const DeepSpeedRules kCount{.min = 0};
 const DeepSpeedRules kFromOne{.min = 1};
 const DeepSpeedRules kShare{.min = 0, .max = 1};
 const DeepSpeedRules kAutoCount{.min = 0, .may_be_auto = true};
+const DeepSpeedRules kAutoFactor{.min = 0, .max = 1e30, .may_be_auto = true};  // Also in fp32.
+const DeepSpeedRules kAutoSteps{.min = 0, .max = 1e15, .may_be_auto = true};   // Also as an integer.
 const DeepSpeedRules kDtype{.choices = {"fp32", "fp16", "bf16"}};
 const DeepSpeedRules kAutoDevice{.choices = {"none", "cpu", "nvme"}, .may_be_auto = true};
 
@@ -174,14 +176,14 @@ void add_optimization(DeepSpeedKeys& keys) {
     {"optimizer.type", text, effect, "Adam, AdamW, SGD, Adagrad, Lion"},
     {"optimizer.legacy_fusion", boolean, not_needed, "an old option of Apex"},
     {"optimizer.params", section, effect, "options of the optimizer"},
-    {"optimizer.params.lr", number, effect, "learning rate", kAutoCount},
+    {"optimizer.params.lr", number, effect, "learning rate", kAutoFactor},
     {"optimizer.params.betas", numbers, effect, "decay of the moments (Adam, AdamW, Lion)", momenta},
-    {"optimizer.params.eps", number, effect, "term of the denominator", kAutoCount},
-    {"optimizer.params.weight_decay", number, effect, "weight decay", kAutoCount},
-    {"optimizer.params.momentum", number, effect, "momentum (SGD)", kAutoCount},
-    {"optimizer.params.dampening", number, effect, "dampening (SGD)", kAutoCount},
+    {"optimizer.params.eps", number, effect, "term of the denominator", kAutoFactor},
+    {"optimizer.params.weight_decay", number, effect, "weight decay", kAutoFactor},
+    {"optimizer.params.momentum", number, effect, "momentum (SGD)", kAutoFactor},
+    {"optimizer.params.dampening", number, effect, "dampening (SGD)", kAutoFactor},
     {"optimizer.params.nesterov", boolean, effect, "Nesterov's momentum (SGD)", kAuto},
-    {"optimizer.params.lr_decay", number, effect, "decay of the rate (Adagrad)", kAutoCount},
+    {"optimizer.params.lr_decay", number, effect, "decay of the rate (Adagrad)", kAutoFactor},
     {"optimizer.params.amsgrad", boolean, effect, "AMSGrad (Adam, AdamW)"},
     {"optimizer.params.adam_w_mode", boolean, effect, "Adam with decoupled weight decay; true when absent"},
     {"optimizer.params.torch_adam", boolean, not_needed, "the result is the same"},
@@ -198,15 +200,15 @@ void add_optimization(DeepSpeedKeys& keys) {
     {"scheduler.type", text, effect, "WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle"},
     {"scheduler.params", section, effect, "options of the schedule"},
     {"scheduler.params.last_batch_iteration", integer, not_needed, "load_state() restores the step", {.min = -1}},
-    {"scheduler.params.total_num_steps", number, effect, "steps of the whole schedule", kAutoCount},
-    {"scheduler.params.warmup_min_lr", number, effect, "rate at the first step", kAutoCount},
-    {"scheduler.params.warmup_max_lr", number, effect, "rate after warmup", kAutoCount},
-    {"scheduler.params.warmup_num_steps", number, effect, "steps of warmup", kAutoCount},
+    {"scheduler.params.total_num_steps", number, effect, "steps of the whole schedule", kAutoSteps},
+    {"scheduler.params.warmup_min_lr", number, effect, "rate at the first step", kAutoFactor},
+    {"scheduler.params.warmup_max_lr", number, effect, "rate after warmup", kAutoFactor},
+    {"scheduler.params.warmup_num_steps", number, effect, "steps of warmup", kAutoSteps},
     {"scheduler.params.warmup_type", text, effect, "log or linear", {.choices = {"log", "linear"}, .may_be_auto = true}},
-    {"scheduler.params.warmup_min_ratio", number, effect, "share of the rate at the first step (WarmupCosineLR)", kAutoCount},
-    {"scheduler.params.cos_min_ratio", number, effect, "share of the rate at the end (WarmupCosineLR)", kAutoCount},
-    {"scheduler.params.cycle_min_lr", number, effect, "rate at both ends of a cycle (OneCycle)", kAutoCount},
-    {"scheduler.params.cycle_max_lr", number, effect, "rate in the middle of a cycle (OneCycle)", kAutoCount},
+    {"scheduler.params.warmup_min_ratio", number, effect, "share of the rate at the first step (WarmupCosineLR)", kAutoFactor},
+    {"scheduler.params.cos_min_ratio", number, effect, "share of the rate at the end (WarmupCosineLR)", kAutoFactor},
+    {"scheduler.params.cycle_min_lr", number, effect, "rate at both ends of a cycle (OneCycle)", kAutoFactor},
+    {"scheduler.params.cycle_max_lr", number, effect, "rate in the middle of a cycle (OneCycle)", kAutoFactor},
     {"scheduler.params.decay_lr_rate", number, effect, "decay after the cycle (OneCycle)", kCount},
     {"scheduler.params.cycle_first_step_size", integer, effect, "steps that raise the rate (OneCycle)", kFromOne},
     {"scheduler.params.cycle_second_step_size", integer, effect, "steps that lower the rate (OneCycle)", kFromOne},

@@ -39,13 +39,4 @@ std::optional<int> launched_accumulation_steps() {
                     "; allowed is 1 or more");
 }
 
-double launched_gradient_clipping() {
-  if (!use_deepspeed()) return 0;
-  const auto said = deepspeed_config_from_env().gradient_clipping;
-  const auto file = deepspeed_file_of({});
-  if (!file || said) return said.value_or(0);
-  const double unsaid = file->has("gradient_clipping") ? 0 : kClippingOfFiles;
-  return file->number("gradient_clipping").value_or(unsaid);
-}
-
 }  // namespace accelerate

@@ -18,9 +18,4 @@ inline constexpr const char* kAccumulationVariable = "ACCELERATE_GRADIENT_ACCUMU
 /// if neither says. Throws ConfigError unless it is a whole number from 1.
 [[nodiscard]] std::optional<int> launched_accumulation_steps();
 
-/// Returns the largest norm of gradients that the launcher's deepspeed_config and its file allow;
-/// 0 if they do not say or DeepSpeed was not asked for. Throws ConfigError as
-/// deepspeed_config_from_env() and read_deepspeed_file() do.
-[[nodiscard]] double launched_gradient_clipping();
-
 }  // namespace accelerate

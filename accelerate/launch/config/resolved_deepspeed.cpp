@@ -10,6 +10,7 @@
 #include "accelerate/formats/documents/document.h"
 #include "accelerate/launch/config/contradictions.h"
 #include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/deepspeed_keys.h"
 #include "accelerate/launch/config/key_table.h"
 
 namespace accelerate {
@@ -60,6 +61,14 @@ DeepSpeedConfig said_by(const DeepSpeedPlugin& plugin) {
   take(plugin.zero3_save_16bit_model, config.zero3_save_16bit_model);
   take(plugin.transformer_moe_cls_names, config.deepspeed_moe_layer_cls_names);
   return config;
+}
+
+// Says what the table of keys says of `msamp` in a file.
+void refuse_msamp(const DeepSpeedPlugin& plugin) {
+  if (!plugin.enable_msamp.value_or(false)) return;
+  const detail::DeepSpeedKey& key = *detail::find_deepspeed_key("msamp.enabled");
+  throw ConfigError("DeepSpeedPlugin's enable_msamp is true, which is " +
+                    std::string(words_of(key.fate)) + " (" + key.why + "). Leave it out.");
 }
 
 // Throws ConfigError if the launcher's own file has keys beside DeepSpeed's file, which void them.
@@ -146,7 +155,6 @@ class Settlement {
 void take_defaults_of_files(const DeepSpeedFile& file, DeepSpeedConfig& said) {
   if (!file.has("gradient_accumulation_steps") && !said.gradient_accumulation_steps)
     said.gradient_accumulation_steps = 1;
-  if (!said.gradient_clipping) said.gradient_clipping = kClippingOfFiles;
   if (!file.has("zero_optimization.stage") && !said.zero_stage) said.zero_stage = 0;
   std::vector<std::string> classes;
   for (const auto& name : file.texts("zero_optimization.leaf_module.classes"))
@@ -266,6 +274,7 @@ std::optional<DeepSpeedFile> deepspeed_file_of(const DeepSpeedPlugin& plugin) {
 
 ResolvedDeepSpeed resolve_deepspeed(const DeepSpeedPlugin& plugin,
                                     const DeepSpeedProgram& program) {
+  refuse_msamp(plugin);
   ResolvedDeepSpeed settings;
   DeepSpeedConfig said = said_by(plugin);
   settings.mixed_precision = program.mixed_precision.value_or(MixedPrecision::no);
@@ -290,7 +299,7 @@ ResolvedDeepSpeed resolve_deepspeed(const DeepSpeedPlugin& plugin,
       settings.loss_scaling = loss_scaling_in(file);
   }
   settings.gradient_accumulation_steps = said.gradient_accumulation_steps;
-  settings.gradient_clipping = said.gradient_clipping.value_or(0);
+  settings.gradient_clipping = said.gradient_clipping.value_or(kUsualClipping);
   settings.sharding = settings_of(said, settings.mixed_precision);
   if (settings.file) take_sharding_of(*settings.file, settings.mixed_precision, settings.sharding);
   return settings;

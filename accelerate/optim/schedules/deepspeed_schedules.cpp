@@ -120,7 +120,8 @@ class OneCycle final : public LRScheduler {
               : options_.cycle_second_stair_count.value_or(options_.cycle_first_stair_count);
     const double share = static_cast<double>(way) / static_cast<double>(length);
     if (stairs == 0) return share;
-    return std::floor(static_cast<double>(way * stairs) / static_cast<double>(length)) /
+    return std::floor(static_cast<double>(way) * static_cast<double>(stairs) /
+                      static_cast<double>(length)) /
            static_cast<double>(stairs);
   }
 

@@ -290,8 +290,8 @@ std::string describe_training(const TrainerCore& core, const TrainingPlan& plan)
                          ? "; " + grouped_digits(core.record.state.global_step) + " are done"
                          : ""));
   line("learning rate",
-       args.lr_scheduler_type + " " + rate_curve(planned_rates(core, plan.max_steps), 32));
-  line("optimizer", std::string(args.optim.text()));
+       core.trained.schedule_name() + " " + rate_curve(planned_rates(core, plan.max_steps), 32));
+  line("optimizer", core.trained.optimizer_name());
   line("precision", std::string(to_string(core.accelerator.mixed_precision())));
   if (core.accelerator.device().is_cpu())
     line("matrix products", to_string(compat::matrix_library()));

@@ -130,6 +130,16 @@ std::shared_ptr<LRScheduler> TrainedModel::planned_schedule(torch::optim::Optimi
   return DummyScheduler(optimizer, stand_in_options(max_steps, 1)).made_from(*deepspeed_, 1);
 }
 
+std::string TrainedModel::optimizer_name() const {
+  const auto type = deepspeed_ ? deepspeed_->text("optimizer.type") : std::nullopt;
+  return type ? *type : std::string(args_.optim.text());
+}
+
+std::string TrainedModel::schedule_name() const {
+  const auto type = deepspeed_ ? deepspeed_->text("scheduler.type") : std::nullopt;
+  return type.value_or(args_.lr_scheduler_type);
+}
+
 void TrainedModel::warn_of_what_the_file_replaces() const {
   if (!deepspeed_) return;
   const TrainingArguments usual;

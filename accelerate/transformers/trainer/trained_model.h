@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,9 @@ class TrainedModel {
   /// not prepared.
   [[nodiscard]] std::shared_ptr<LRScheduler> planned_schedule(torch::optim::Optimizer& optimizer,
                                                               std::int64_t max_steps) const;
+  /// Return the names of the optimizer and the schedule, of DeepSpeed's file or the arguments.
+  [[nodiscard]] std::string optimizer_name() const;
+  [[nodiscard]] std::string schedule_name() const;
   /// Makes a new model with model_init, and forgets the optimizer.
   void remake();
   /// Tells the optimizer whether it trains; some optimizers behave differently in evaluation.

@@ -67,6 +67,37 @@ TEST(DeepSpeedFile, GivesValuesAndTellsAbsentFromAuto) {
   EXPECT_TRUE(file.place_of("gradient_clipping").ends_with(", line 2"));
 }
 
+TEST(DeepSpeedFile, AnswersAsHfDeepSpeedConfig) {
+  HfDeepSpeedConfig file = read_deepspeed_file(R"({"gradient_clipping": "auto",
+    "zero_optimization": {"stage": 3, "overlap_comm": false, "offload_param": {"device": "cpu"}},
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.5, "betas": [0.9, 0.95]}}})");
+  EXPECT_TRUE(file.is_zero3() && !file.is_zero2() && file.is_offload());
+  EXPECT_TRUE(file.is_false("zero_optimization.overlap_comm"));
+  EXPECT_FALSE(file.is_true("bf16.enabled") || file.is_false("bf16.enabled"));
+  EXPECT_EQ(file.get_value("gradient_clipping"), "auto");
+  EXPECT_EQ(file.get_value("train_batch_size"), std::nullopt);
+  std::vector<std::string> mismatches;
+  file.fill_match("gradient_clipping", Node::real(2), mismatches);
+  file.fill_match("optimizer.params.lr", Node::real(0.5), mismatches);
+  file.fill_match("train_batch_size", Node::integer(8), mismatches);
+  EXPECT_TRUE(mismatches.empty());
+  EXPECT_EQ(read_deepspeed_file(file.to_json()).number("gradient_clipping"), 2);
+  file.fill_match("optimizer.params.lr", Node::real(0.25), mismatches);
+  ASSERT_EQ(mismatches.size(), 1U);
+  EXPECT_EQ(mismatches[0],
+            "optimizer.params.lr is 0.5 (the JSON of deepspeed_config_file, line 3), and the "
+            "program says 0.25");
+  EXPECT_FALSE(read_deepspeed_file(R"({"zero_optimization": {"stage": 1}})").is_offload());
+}
+
+// A pipe or a device would be read without end.
+TEST(DeepSpeedFile, RefusesWhatIsNoFile) {
+  const testing::TemporaryFolder folder;
+  for (const std::string& path : {folder.path().string(), std::string("/dev/zero")})
+    EXPECT_NE(refusal_of(path).find("DeepSpeed's file '" + path + "' cannot be read"),
+              std::string::npos);
+}
+
 TEST(DeepSpeedFile, OlderNamesTakeThePlaceOfTheirSuccessors) {
   const auto file = read_deepspeed_file(R"({"bfloat16": {"enabled": true}, "zero_optimization": {
     "stage": 3, "cpu_offload": true, "cpu_offload_param": false,

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
-#include "accelerate/launch/config/launched_settings.h"
+#include "accelerate/launch/config/resolved_deepspeed.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/reference.h"
@@ -77,15 +77,24 @@ TEST(DeepSpeed, CutsUnitsBySizeAndLeavesLayersOfExpertsInOnePiece) {
             (std::vector<std::string>{"MixtralMoe", "JetMoe"}));
 }
 
-TEST(DeepSpeed, ClippingIsForTheLoopAndOnlyUnderItsLauncher) {
-  const ScopedEnv clipping("ACCELERATE_GRADIENT_CLIPPING", "0.5");
-  const ScopedEnv off("ACCELERATE_USE_DEEPSPEED", nullptr);
-  EXPECT_EQ(launched_gradient_clipping(), 0);
-  const ScopedEnv on("ACCELERATE_USE_DEEPSPEED", "true");
-  EXPECT_EQ(launched_gradient_clipping(), 0.5);
-  EXPECT_NO_THROW((void)settings_of(deepspeed_config_from_env(), MixedPrecision::no));
-  const ScopedEnv automatic("ACCELERATE_GRADIENT_CLIPPING", "auto");
-  EXPECT_EQ(launched_gradient_clipping(), 0);
+TEST(DeepSpeed, ClipsAsTheLauncherSaysElseToANormOfOne) {
+  const auto clipping = [](const char* variable) {
+    const ScopedEnv said("ACCELERATE_GRADIENT_CLIPPING", variable);
+    return resolve_deepspeed({}, {}).gradient_clipping;
+  };
+  EXPECT_EQ(clipping("0.5"), 0.5);
+  EXPECT_EQ(clipping("0"), 0);
+  EXPECT_EQ(clipping("auto"), 1.0);
+  EXPECT_EQ(clipping(nullptr), 1.0);
+  EXPECT_EQ(resolve_deepspeed({.gradient_clipping = 0.0}, {}).gradient_clipping, 0);
+}
+
+TEST(DeepSpeed, RefusesMsAmpAsTheTableDoes) {
+  EXPECT_PRED_FORMAT2(
+      ::testing::IsSubstring,
+      "enable_msamp is true, which is refused: serves Python code (MS-AMP, a Python library)",
+      message_of<ConfigError>([] { (void)resolve_deepspeed({.enable_msamp = true}, {}); }));
+  EXPECT_NO_THROW((void)resolve_deepspeed({.enable_msamp = false, .msamp_opt_level = "O2"}, {}));
 }
 
 TEST(DeepSpeed, SaysWhatToUseForKeysWithoutEffect) {

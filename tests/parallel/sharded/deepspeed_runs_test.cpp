@@ -95,7 +95,7 @@ class Training {
     const auto sizes = run_["sizes"].get<std::vector<std::int64_t>>();
     const double seed = run_["seed"];
     const auto loss = (model(batch(sizes.front(), seed + micro)).to(at::kFloat) -
-                       batch(sizes.back(), seed - micro))
+                       batch(sizes.back(), seed - micro) * 2)
                           .square()
                           .mean();
     record_.losses.push_back(loss.template item<double>());

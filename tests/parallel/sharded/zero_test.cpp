@@ -3,9 +3,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/accelerate.h"
@@ -88,6 +90,7 @@ TEST_P(Zero, AStageTrainsAsOneProcess) {
   const auto expected = train(single_communicator());
   const ScopedEnv deepspeed("ACCELERATE_USE_DEEPSPEED", "true");
   const ScopedEnv stage("ACCELERATE_DEEPSPEED_ZERO_STAGE", GetParam());
+  const ScopedEnv clips_not("ACCELERATE_GRADIENT_CLIPPING", "0");
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
     const auto found = train(comm);
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -306,6 +309,75 @@ TEST(DeepSpeedJson, ComparesItsBatchWithTheFirstLoader) {
   auto training = other.prepare(make_data_loader(dataset, {.batch_size = 6}));
   ASSERT_EQ(log.lines().size(), 1U);
   EXPECT_NE(log.lines()[0].find("gives each rank 6 samples in a batch, and"), std::string::npos);
+}
+
+// Returns an Accelerator of two plugins: the student clips and accumulates, the teacher does not.
+Accelerator student_and_teacher(const std::shared_ptr<Communicator>& comm) {
+  return Accelerator(
+      {.deepspeed_plugins =
+           {{"student",
+             {.gradient_accumulation_steps = 2, .gradient_clipping = 0.01, .zero_stage = 1}},
+            {"teacher", {.gradient_clipping = 0.0, .zero_stage = 3}}},
+       .communicator = comm});
+}
+
+TEST(DeepSpeedPlugins, ModelsAreShardedByThePluginThatWasActive) {
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+    auto accelerator = student_and_teacher(comm);
+    ShardedNet student(testing::ShardedNetOptions{}), teacher(testing::ShardedNetOptions{});
+    EXPECT_EQ(accelerator.deepspeed_plugin()->zero_stage, 0);
+    auto by_first = accelerator.prepare(student);
+    accelerator.select_deepspeed_plugin("teacher");
+    EXPECT_EQ(accelerator.deepspeed_plugin(), &accelerator.get_deepspeed_plugin("teacher"));
+    auto by_second = accelerator.prepare(teacher);
+    EXPECT_FALSE(by_first.core()->parallel().parts->is_sharded());
+    EXPECT_TRUE(by_second.core()->parallel().parts->is_sharded());
+  });
+}
+
+TEST(DeepSpeedPlugins, AnOptimizerClipsByThePluginThatWasActive) {
+  auto accelerator = student_and_teacher(single_communicator());
+  const auto moved = [&] {
+    const auto weight = torch::zeros({3}, at::kDouble).requires_grad_();
+    torch::optim::SGD sgd({weight}, torch::optim::SGDOptions(1));
+    auto optimizer = accelerator.prepare(sgd);
+    accelerator.select_deepspeed_plugin("student");  // Changes nothing of what is prepared.
+    accelerator.set_gradient_accumulation_steps(1);
+    weight.mutable_grad() = torch::ones({3}, at::kDouble);
+    optimizer.step();
+    return weight.detach().norm().item<double>();
+  };
+  EXPECT_EQ(accelerator.gradient_accumulation_steps(), 2);
+  EXPECT_NEAR(moved(), 0.01, 1e-6);
+  accelerator.select_deepspeed_plugin("teacher");
+  EXPECT_EQ(accelerator.gradient_accumulation_steps(), 1);
+  EXPECT_NEAR(moved(), std::sqrt(3), 1e-6);
+}
+
+TEST(DeepSpeedPlugins, RefuseNamesThatAreNotThereAndPluginsThatDisagree) {
+  auto accelerator = student_and_teacher(single_communicator());
+  EXPECT_PRED_FORMAT2(
+      ::testing::IsSubstring, "the names are student, teacher. Did you mean 'teacher'?",
+      message_of<UsageError>([&] { accelerator.select_deepspeed_plugin("techer"); }));
+  const auto refusal_of_plugins = [](std::vector<std::pair<std::string, DeepSpeedPlugin>> plugins) {
+    return message_of<ConfigError>([&] {
+      (void)Accelerator({.deepspeed_plugins = plugins, .communicator = single_communicator()});
+    });
+  };
+  const auto file = [](const std::string& more) {
+    return DeepSpeedPlugin{.hf_ds_config = "{\"zero_optimization\": {\"stage\": 1}" + more + "}"};
+  };
+  for (const auto& [message, part] : std::vector<std::pair<std::string, const char*>>{
+           {refusal_of_plugins({{"a", {}}, {"a", {}}}), "has 'a' as a name; allowed are different"},
+           {refusal_of_plugins({{"", {}}}), "has '' as a name"},
+           {refusal_of_plugins({{"a", {}}, {"b", {.zero_stage = 4}}}), "'b' is refused"},
+           {refusal_of_plugins({{"a", file("")}, {"b", file(R"(, "bf16": {"enabled": true})")}}),
+            "'a' and 'b' ask for mixed precision no and bf16"},
+           {refusal_of_plugins({{"a", file(R"(, "fp16": {"enabled": true})")},
+                                {"b", file(R"(, "fp16": {"enabled": true, "hysteresis": 4})")}}),
+            "have different sections fp16"}})
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, message);
+  EXPECT_EQ(Accelerator({.communicator = single_communicator()}).deepspeed_plugin(), nullptr);
 }
 
 TEST(DeepSpeedJson, ExcludesFsdp) {

@@ -233,13 +233,13 @@ double gradient_norm_limit(const TrainingArguments& args) {
   const auto file = detail::deepspeed_file_of(args);
   // An argument that says another norm is refused elsewhere.
   if (const auto said = file ? file->number("gradient_clipping") : std::nullopt) return *said;
-  const double launched =
-      use_deepspeed() ? deepspeed_config_from_env().gradient_clipping.value_or(0) : 0;
-  if (launched == 0 || launched == args.max_grad_norm) return args.max_grad_norm;
-  if (args.max_grad_norm == TrainingArguments{}.max_grad_norm) return launched;
+  const auto launched =
+      use_deepspeed() ? deepspeed_config_from_env().gradient_clipping : std::nullopt;
+  if (!launched || *launched == args.max_grad_norm) return args.max_grad_norm;
+  if (args.max_grad_norm == TrainingArguments{}.max_grad_norm) return *launched;
   detail::trainer_logger().warning("max_grad_norm is " + Node::real(args.max_grad_norm).text +
                                    ", and gradient_clipping of the launcher's deepspeed_config " +
-                                   Node::real(launched).text + ": max_grad_norm counts.");
+                                   Node::real(*launched).text + ": max_grad_norm counts.");
   return args.max_grad_norm;
 }
 
