@@ -316,7 +316,7 @@ Accelerator student_and_teacher(const std::shared_ptr<Communicator>& comm) {
   return Accelerator(
       {.deepspeed_plugins =
            {{"student",
-             {.gradient_accumulation_steps = 2, .gradient_clipping = 0.01, .zero_stage = 1}},
+             {.gradient_accumulation_steps = 2, .gradient_clipping = 0.01, .zero_stage = 0}},
             {"teacher", {.gradient_clipping = 0.0, .zero_stage = 3}}},
        .communicator = comm});
 }
