@@ -86,6 +86,7 @@ void setup_all(CLI::App& app, int& exit_code) {
   setup_estimate_memory(app, exit_code);
   setup_merge_weights(app, exit_code);
   setup_convert(app, exit_code);
+  setup_convert_state(app, exit_code);
   setup_hub(app, exit_code);
   group("Models and weights");
   setup_to_fsdp2(app, exit_code);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """State folders of Python Accelerate's FSDP for the C++ tests to go on from.
 
-usage: fsdp_folders.py live FOLDER [--seed N] | golden
+usage: fsdp_folders.py live FOLDER [--seed N] | resume FOLDER [--seed N] | golden
 
 live: two processes train a small network with FSDP 1 and FSDP 2, save it in each state_dict_type and go on.
 FOLDER/<case>/ is what was saved after STEPS steps; FOLDER/runs.json has what each case is and the losses of the STEPS
 steps that follow; FOLDER/<case>.safetensors has the whole weights at the time of saving.
+resume: FOLDER/<optimizer> are states that `accelerate convert-state` wrote after STEPS steps. FSDP 1 and 2 load each into
+a network with other weights and go on; FOLDER/resumed.json has the losses of their STEPS steps and the rates.
 golden: writes two of the cases to the folder fsdp_folders beside this script, without their random states.
 
 FSDP of Accelerate wants an accelerator; here it runs on the CPU with Gloo, so its state is told that it is FSDP.
@@ -50,14 +52,14 @@ class Net(torch.nn.Module):
     def __init__(self, seed):
         super().__init__()
         self.first, self.norm = torch.nn.Linear(INPUTS, HIDDEN), torch.nn.LayerNorm(HIDDEN)
-        self.last = torch.nn.Linear(HIDDEN, 1)
+        self.last = torch.nn.Linear(HIDDEN, 2)
         self.register_buffer("shift", torch.full((3,), 0.25))
         with torch.no_grad():
             for index, leaf in enumerate(self.parameters()):
                 leaf.copy_(0.5 * waves(leaf.numel(), 0.3 * index + seed, 1.7).view(leaf.shape))
 
     def forward(self, x):
-        return self.last(torch.tanh(self.norm(self.first(x)))) + self.shift[0]
+        return self.last(torch.tanh(self.norm(self.first(x)))).mean(1, keepdim=True) + self.shift[0]
 
 
 def batch(step, seed, rank):
@@ -165,6 +167,20 @@ def run_case(name, folder, seed):
             "rates": [group["lr"] for group in optimizer.param_groups]}
 
 
+def resume_case(version, optimizer_name, folder, seed):
+    from transformers import get_scheduler
+    accelerator, _ = make_accelerator(version, "SHARDED_STATE_DICT", True)
+    use_files(True)
+    net = Net(seed + 40)
+    model, optimizer = accelerator.prepare(net, make_optimizer(optimizer_name, net))
+    schedule = accelerator.prepare(get_scheduler("linear", optimizer, num_warmup_steps=3, num_training_steps=12))
+    if version == 1:  # Accelerate loads into the state that there is, and FSDP 1 makes none by itself.
+        step_once(accelerator, model, optimizer, schedule, 0, seed)
+    accelerator.load_state(folder)
+    losses = [step_once(accelerator, model, optimizer, schedule, STEPS + n, seed) for n in range(STEPS)]
+    return {"losses": losses, "rates": [group["lr"] for group in optimizer.param_groups]}
+
+
 def work(rank, folder, names, seed, port):
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(WORLD), MASTER_ADDR="127.0.0.1",
@@ -172,11 +188,15 @@ def work(rank, folder, names, seed, port):
     import torch.distributed.fsdp._init_utils as init_utils
     init_utils._get_compute_device = lambda *_: torch.device("cpu")
     runs = {}
-    for name in names:
+    for name in names or []:
         runs[name] = run_case(name, folder, seed)
         dist.barrier()
+    if not names:
+        for version in (1, 2):
+            for optimizer in ("AdamW", "SGD"):
+                runs[f"fsdp{version} {optimizer}"] = resume_case(version, optimizer, folder / optimizer, seed)
     if rank == 0:
-        (folder / "runs.json").write_text(json.dumps(runs, indent=1) + "\n")
+        (folder / ("runs.json" if names else "resumed.json")).write_text(json.dumps(runs, indent=1) + "\n")
     dist.destroy_process_group()
 
 
@@ -190,7 +210,7 @@ def run(folder, names, seed):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("mode", choices=["live", "golden"])
+    parser.add_argument("mode", choices=["live", "resume", "golden"])
     parser.add_argument("folder", type=pathlib.Path, nargs="?")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="a case, or several with commas between")
@@ -202,6 +222,8 @@ def main():
         run(folder, GOLDEN, 0)
         for random_state in folder.glob("*/random_states_*"):
             random_state.unlink()
+    elif options.mode == "resume":
+        run(options.folder, None, options.seed)
     else:
         run(options.folder, options.only.split(",") if options.only else list(CASES), options.seed)
 

@@ -11,6 +11,8 @@
 #include "accelerate/accelerate.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/formats/shards/merged_weights.h"
+#include "accelerate/formats/shards/state_for_python.h"
+#include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
@@ -35,10 +37,12 @@ struct FsdpNetImpl : torch::nn::Module {
   FsdpNetImpl() {
     first = register_module("first", torch::nn::Linear(kColumns, kWidth));
     norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
-    last = register_module("last", torch::nn::Linear(kWidth, 1));
+    last = register_module("last", torch::nn::Linear(kWidth, 2));
     shift = register_buffer("shift", torch::zeros({3}));
   }
-  at::Tensor forward(const at::Tensor& x) { return last(torch::tanh(norm(first(x)))) + shift[0]; }
+  at::Tensor forward(const at::Tensor& x) {
+    return last(torch::tanh(norm(first(x)))).mean(1, true) + shift[0];
+  }
   torch::nn::Linear first{nullptr}, last{nullptr};
   torch::nn::LayerNorm norm{nullptr};
   at::Tensor shift;
@@ -86,11 +90,13 @@ class FsdpTraining {
     return all;
   }
 
-  std::vector<double> go_on() {
+  std::vector<double> go_on(int from = kFsdpSteps) {
     std::vector<double> losses;
-    for (int step = kFsdpSteps; step < 2 * kFsdpSteps; ++step) losses.push_back(step_once(step));
+    for (int step = from; step < from + kFsdpSteps; ++step) losses.push_back(step_once(step));
     return losses;
   }
+
+  void save(const Path& folder) { accelerator_.save_state(folder); }
 
   std::vector<double> rates() {
     std::vector<double> all;
@@ -254,6 +260,90 @@ TEST(FsdpStates, OfAnotherOptimizerAreRefused) {
       testing::message_of<CheckpointError>([&] { training.load(home / "fsdp1_sgd"); });
   EXPECT_NE(message.find("has the state of SGD, the optimizer is AdamW"), std::string::npos)
       << message;
+}
+
+Json row_of(const char* optimizer) {
+  return {{"seed", 3}, {"bf16", false}, {"groups", true}, {"optimizer", optimizer}};
+}
+
+TEST(FsdpStates, ThatAreConvertedAreReadBack) {
+  const TemporaryFolder home;
+  const Path saved = home.path() / "saved", converted = home.path() / "converted";
+  FsdpTraining first(row_of("AdamW"), /*sharded=*/false, single_communicator());
+  (void)first.go_on(0);
+  first.save(saved);
+  write_state_for_python(saved, converted);
+  FsdpTraining second(row_of("AdamW"), /*sharded=*/false, single_communicator());
+  second.load(converted);
+  const auto weights = second.weights();
+  for (const auto& [name, tensor] : first.weights())
+    EXPECT_TRUE(torch::equal(tensor, weights.at(name))) << name;
+  EXPECT_EQ(second.go_on(), first.go_on());
+  EXPECT_EQ(second.rates(), first.rates());
+}
+
+TEST(FsdpStates, AreConvertedToANewFolderOnly) {
+  const TemporaryFolder home;
+  FsdpTraining training(row_of("SGD"), /*sharded=*/false, single_communicator());
+  (void)training.go_on(0);
+  training.save(home.path() / "saved");
+  EXPECT_THROW(write_state_for_python(home.path() / "saved", home.path()), UsageError);
+  EXPECT_THROW(write_state_for_python(home.path() / "saved", home.path() / "saved/in"), UsageError);
+  EXPECT_THROW(write_state_for_python(home.path() / "none", home.path() / "out"), CheckpointError);
+  std::ofstream(home.path() / "saved/optimizer.json", std::ios::app) << " ";
+  EXPECT_THROW(write_state_for_python(home.path() / "saved", home.path() / "out"), CheckpointError);
+  EXPECT_FALSE(std::filesystem::exists(home.path() / "out"));
+}
+
+TEST(FsdpStates, OfAnOptimizerThatPyTorchLacksAreNotConverted) {
+  const TemporaryFolder home;
+  Accelerator accelerator({.communicator = single_communicator()});
+  FsdpNet net;
+  Lion lion(net->parameters(), LionOptions(0.1));
+  const auto [model, optimizer] = accelerator.prepare(net, lion);
+  accelerator.save_state(home.path() / "saved");
+  const auto message = testing::kind_and_message_of(
+      [&] { write_state_for_python(home.path() / "saved", home.path() / "out"); });
+  EXPECT_NE(message.find("cannot convert 'optimizer'"), std::string::npos) << message;
+  EXPECT_FALSE(std::filesystem::exists(home.path() / "out"));
+}
+
+std::vector<double> losses_in(const Json& row) {
+  return row["losses"].get<std::vector<double>>();
+}
+
+// The way back: what is saved here, on two ranks that share a model or not, goes on in Python.
+TEST(PythonFsdp, GoesOnFromConvertedCheckpoints) {
+  ACCELERATE_NEED_REFERENCE_PYTHON();
+  const TemporaryFolder home;
+  std::map<std::string, std::vector<double>> ours;
+  for (const std::string optimizer : {"AdamW", "SGD"}) {
+    const Json row = row_of(optimizer.c_str());
+    testing::run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
+      FsdpTraining training(row, /*sharded=*/optimizer == "AdamW", ranks);
+      (void)training.go_on(0);
+      training.save(home.path() / ("ours_" + optimizer));
+      const auto losses = training.go_on();
+      if (ranks->rank() == 0) ours[optimizer] = losses;
+    });
+    const auto result =
+        write_state_for_python(home.path() / ("ours_" + optimizer), home.path() / optimizer);
+    EXPECT_EQ(result.written,
+              (std::vector<std::string>{"pytorch_model_fsdp_0", "optimizer_0", "scheduler.bin"}));
+  }
+  const auto resumed = testing::run_program(
+      {testing::reference_python(), testing::reference_path("fsdp_folders.py").string(), "resume",
+       home.path().string(), "--seed", "3"},
+      {.env = {}, .timeout = std::chrono::seconds(300), .working_directory = {}});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  const Json rows =
+      Json::parse(read_file(real_file_system(), home.path() / "resumed.json", 1'000'000));
+  ASSERT_EQ(rows.size(), 4U);
+  for (const auto& [name, row] : rows.items()) {
+    const auto theirs = losses_in(row), expected = ours.at(name.substr(6));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(theirs[i], expected[i], 1e-5) << name << ", step " << i;
+  }
 }
 
 // ACCELERATE_RANDOM_SEED chooses other weights and data.
