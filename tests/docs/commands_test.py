@@ -28,7 +28,9 @@ HUB_IS_AWAY = "http://127.0.0.1:9"  # The port "discard", where nobody listens.
 ACCELERATE = re.compile(r"(?:^|\| |<\(|HF_TOKEN=\S+ )accelerate [a-z]")
 # Parts that need another shell, a pager, a compiler or a terminal, and what runs instead.
 LEFT_OUT = (("source <(accelerate completion zsh)", "accelerate completion zsh"), (" | source", ""), (" | man -l -", ""),
-            (" && cd spirals", ""), ("build/train", "../train"), ("cache rm", "cache rm --yes"))
+            (" && cd spirals", ""), ("build/train", "../train"), ("cache rm", "cache rm --yes"),
+            # A training writes such a checkpoint; tests/checkpoint converts one.
+            ("convert-state checkpoints/checkpoint_3 for_python", "convert-state --help"))
 # What questions get: Enter takes what is proposed.
 KEYS = {"accelerate config": "\n" * 60, "accelerate hub login": "hf_" + "x" * 34 + "\n"}
 NEEDS_NETWORK = ("HF_ENDPOINT=", "accelerate hub download", "accelerate hub upload", "accelerate hub login")

@@ -71,6 +71,13 @@ def manifest():
 
 def torch_archive():
     yield from (path.read_bytes() for path in sorted((REFERENCE / "torch_archive").glob("*.pt")))
+    yield from (path.read_bytes() for path in sorted((REFERENCE / "fsdp_folders").glob("*/*_rank*.bin")))
+
+
+def distcp():
+    for table in sorted((REFERENCE / "fsdp_folders").glob("*/*/.metadata")):
+        for data in sorted(table.parent.glob("*.distcp")):
+            yield struct.pack("<I", table.stat().st_size) + table.read_bytes() + data.read_bytes()
 
 
 def sharding_info():
@@ -141,7 +148,7 @@ def gguf():
 
 
 def main():
-    for make in (safetensors, weight_index, gguf, manifest, sharding_info, torch_archive, tokenizer_json, sentencepiece):
+    for make in (safetensors, weight_index, gguf, manifest, sharding_info, torch_archive, distcp, tokenizer_json, sentencepiece):
         folder = pathlib.Path(sys.argv[1]) / make.__name__
         folder.mkdir(parents=True, exist_ok=True)
         inputs = list(make())
