@@ -38,6 +38,9 @@ endif()
 if(TARGET accelerate_program)
   add_test(NAME launch.store_live COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/launch/machines/store_live.py"
                                           $<TARGET_FILE:accelerate_program> --calls 300)
+  add_test(NAME launch.logs_live COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/launch/output/logs_live.py"
+                                         $<TARGET_FILE:accelerate_program> $<TARGET_FILE:failing_probe>)
+  set_tests_properties(launch.logs_live PROPERTIES TIMEOUT 300 COST 15 SKIP_RETURN_CODE 77 LABELS "launch;live")
   set_tests_properties(launch.store_live PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;live")
 endif()
 

@@ -429,10 +429,11 @@ class Merge {
   // --- What ranks write ----------------------------------------------------------------------
 
   void read_output() {
-    std::map<std::string, std::string> texts;
-    for (const char* name : {"tee", "redirects", "log_dir", "local_ranks_filter"})
-      texts[name] = text(name);
-    settings_.output = detail::parse_output(texts, settings_.num_processes);
+    settings_.output = detail::parse_output({.tee = text("tee"),
+                                             .redirects = text("redirects"),
+                                             .local_ranks_filter = text("local_ranks_filter"),
+                                             .log_dir = text("log_dir")},
+                                            settings_.num_processes);
   }
 
   // --- Sharding ------------------------------------------------------------------------------

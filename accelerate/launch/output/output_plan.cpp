@@ -90,16 +90,14 @@ std::vector<Streams> parse_streams(const std::string& text, int ranks, const std
   return streams;
 }
 
-OutputPlan parse_output(const std::map<std::string, std::string>& texts, int ranks) {
-  const auto text = [&](const char* name, const char* fallback) {
-    const auto found = texts.find(name);
-    return found == texts.end() || found->second.empty() ? std::string(fallback) : found->second;
+OutputPlan parse_output(const OutputFlags& flags, int ranks) {
+  const auto streams = [&](const std::string& text, const char* where) {
+    return parse_streams(text.empty() ? "0" : text, ranks, where);
   };
-  const auto tee = parse_streams(text("tee", "0"), ranks, "--tee");
-  const auto redirects = parse_streams(text("redirects", "0"), ranks, "--redirects");
-  const auto shown =
-      parse_local_ranks(text("local_ranks_filter", ""), ranks, "--local_ranks_filter");
-  OutputPlan plan{.log_dir = text("log_dir", "")};
+  const auto tee = streams(flags.tee, "--tee");
+  const auto redirects = streams(flags.redirects, "--redirects");
+  const auto shown = parse_local_ranks(flags.local_ranks_filter, ranks, "--local_ranks_filter");
+  OutputPlan plan{.log_dir = flags.log_dir};
   for (std::size_t rank = 0; rank < tee.size(); ++rank) {
     const bool is_shown = shown.empty() || shown.contains(rank);
     const auto goes = [&](Streams stream) {

@@ -49,9 +49,16 @@ enum class Streams { none, out, err, both };
 [[nodiscard]] std::vector<Streams> parse_streams(const std::string& text, int ranks,
                                                  const std::string& where);
 
-/// Reads the flags tee, redirects, local_ranks_filter and log_dir from `texts`, their values by
-/// name. Throws ConfigError, which names the flag.
-[[nodiscard]] OutputPlan parse_output(const std::map<std::string, std::string>& texts, int ranks);
+/// The flags of these names, as they were written; empty if they were not.
+struct OutputFlags {
+  std::string tee = {};
+  std::string redirects = {};
+  std::string local_ranks_filter = {};
+  std::string log_dir = {};
+};
+
+/// Returns where the `ranks` ranks of a machine write. Throws ConfigError, which names the flag.
+[[nodiscard]] OutputPlan parse_output(const OutputFlags& flags, int ranks);
 
 /// Returns `text` with `values` in the place of $name and ${name}; other names stay, and $$ becomes
 /// $. Source: string.Template.safe_substitute of Python.

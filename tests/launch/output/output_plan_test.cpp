@@ -10,7 +10,6 @@ namespace {
 
 using detail::Streams;
 using enum Destination;
-using Flags = std::map<std::string, std::string>;
 
 std::vector<Streams> parse(const std::string& text) {
   return detail::parse_streams(text, 3, "--tee");
@@ -41,7 +40,7 @@ TEST(OutputFlags, AreRefusedWithWhatIsAllowed) {
 }
 
 TEST(OutputFlags, SayWhereEachStreamGoes) {
-  const auto plan = detail::parse_output({{"tee", "0:1"}, {"redirects", "0:2,1:1"}}, 3);
+  const auto plan = detail::parse_output({.tee = "0:1", .redirects = "0:2,1:1"}, 3);
   ASSERT_EQ(plan.ranks.size(), 3U);
   EXPECT_EQ(plan.ranks[0], (RankStreams{.out = both, .err = file}));
   EXPECT_EQ(plan.ranks[1], (RankStreams{.out = file, .err = terminal}));
@@ -50,18 +49,18 @@ TEST(OutputFlags, SayWhereEachStreamGoes) {
 }
 
 TEST(OutputFlags, ChangeNothingByDefault) {
-  const auto plan = detail::parse_output({{"tee", "0"}}, 2);
+  const auto plan = detail::parse_output({.tee = "0"}, 2);
   EXPECT_TRUE(plan.ranks.empty());
   EXPECT_FALSE(plan.has_files());
 }
 
 TEST(OutputFlags, HideRanksFromTheTerminalAlone) {
-  const auto plan = detail::parse_output({{"tee", "1"}, {"local_ranks_filter", "1"}}, 2);
+  const auto plan = detail::parse_output({.tee = "1", .local_ranks_filter = "1"}, 2);
   EXPECT_EQ(plan.ranks[0], (RankStreams{.out = file, .err = nowhere}));
   EXPECT_EQ(plan.ranks[1], (RankStreams{.out = both, .err = terminal}));
   const auto refused = [](const char* text) {
     return testing::message_of<ConfigError>(
-        [&] { (void)detail::parse_output(Flags{{"local_ranks_filter", text}}, 2); });
+        [&] { (void)detail::parse_output({.local_ranks_filter = text}, 2); });
   };
   EXPECT_EQ(refused("0,x"),
             "--local_ranks_filter is '0,x'; write numbers of local ranks, as in 0 or 0,2.");
