@@ -18,7 +18,7 @@ import tempfile
 
 try:
     from torch.distributed import run as torchrun
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, error_handler
 except ImportError:
     print("there is no torch in this environment")
     sys.exit(77)
@@ -29,16 +29,17 @@ echo "err $RANK" >&2
 printf 'umlaut \\303\\244\\r\\n'
 """
 FAIL = """
-import os, time
+import importlib.util, os, sys, time
 if os.environ["RANK"] == "0":
     time.sleep(60)
-from torch.distributed.elastic.multiprocessing.errors import record
-
-@record
-def main():
+spec = importlib.util.spec_from_file_location("error_handler", sys.argv[1])  # Without torch, which takes seconds.
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+try:
     raise ValueError("no such class: \\u00e4")
-
-main()
+except ValueError as error:  # What the decorator `record` does.
+    module.ErrorHandler().record_exception(error)
+    raise
 """
 CASES = ([], ["--tee", "3"], ["-r", "3"], ["--tee", "0:1,1:2"], ["--redirects", "0:2,1:1", "--role", "actor"],
          ["--tee", "1", "--redirects", "2"], ["--tee", "3", "--local_ranks_filter", "1"], ["--local_ranks_filter", "0"])
@@ -111,7 +112,7 @@ def without_time(text):
 
 def compare_errors(command, root):
     (root / "fail.py").write_text(FAIL)
-    words = [sys.executable, str(root / "fail.py")]
+    words = [sys.executable, str(root / "fail.py"), error_handler.__file__]
     files = []
     for who in ("theirs", "ours"):
         folder = pathlib.Path(tempfile.mkdtemp(dir=root, prefix=who))
