@@ -129,7 +129,8 @@ int run_rounds(const Job& job) {
     plan.output.folder = job.folder.path();
     if (restarts == 0) {
       tell_first(job.settings, plan, job.err);
-      if (has_place && job.settings.output.log_dir.empty()) job.err << note(place) << std::flush;
+      if (job.folder.is_kept() && job.settings.output.log_dir.empty())
+        job.err << note(place) << std::flush;
     }
     LaunchResult result =
         launch(plan, job.quiet ? LaunchEvents{} : events_to(job.err, plan), job.machines);

@@ -125,7 +125,7 @@ TEST_F(RankOutput, OfASingleProcessGoesToFilesToo) {
 }
 
 TEST_F(RankOutput, StaysInATemporaryFolderThatIsNamed) {
-  const auto result = launch_shell({"--redirects", "1"}, "echo out $RANK");
+  const auto result = launch_shell({"-q", "--redirects", "1"}, "echo out $RANK");
   std::smatch found;
   ASSERT_TRUE(std::regex_search(result.err, found,
                                 std::regex("what ranks write is in '(.*/none_[A-Za-z0-9]{6})'")))
