@@ -115,7 +115,8 @@ Texts what_has_no_effect(const LaunchRequest& request, const LaunchOptions& sett
 
 // A user who names neither a file nor a number of ranks may not know what they get.
 Texts defaults_that_apply(const LaunchRequest& request, const LaunchOptions& settings) {
-  if (request.config || request.flags.contains("num_processes")) return {};
+  if (request.config || settings.asked("num_processes") != nullptr || !settings.task.empty())
+    return {};
   std::string block =
       "neither a configuration file nor --num_processes was given, so these defaults apply:\n"
       "  --num_processes " +

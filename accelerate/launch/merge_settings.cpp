@@ -27,10 +27,12 @@ class Merge {
     refuse_flags_that_exclude_each_other();
     take_flags();
     if (request_.config) take_file();
+    detail::take_from_scheduler(request_, settings_);
     take_defaults();
     read_machines();
     // A default is allowed even where its feature is not built, so defaults come before.
     refuse_what_is_not_built();
+    detail::choose_starter(request_, settings_);
     // Ranks, then the cores that ranks divide, then the threads that fit onto a rank's cores.
     choose_processes();
     read_output();
@@ -52,7 +54,11 @@ class Merge {
   [[nodiscard]] bool is_given(const std::string& flag) const {
     return request_.flags.contains(flag);
   }
-  [[nodiscard]] std::string where(const std::string& name) const { return request_.where(name); }
+  [[nodiscard]] std::string where(const std::string& name) const {
+    const Setting* setting = settings_.asked(name);
+    const bool is_scheduled = setting != nullptr && setting->source == Source::scheduler;
+    return is_scheduled ? setting->where : request_.where(name);
+  }
   [[nodiscard]] std::string text(const std::string& name) const { return settings_.text(name); }
   [[nodiscard]] bool is_on(const std::string& name) const { return settings_.is_on(name); }
   void warn(std::string warning) { settings_.warnings.push_back(std::move(warning)); }
@@ -169,7 +175,7 @@ class Merge {
       const std::string value = text(flag.name);
       const bool comes_later = flag.status == FlagStatus::later;
       const bool refused = comes_later || flag.status == FlagStatus::not_applicable;
-      if (!refused || is_default(flag, value) || is_harmless(flag, value)) continue;
+      if (!refused || is_default(flag, value)) continue;
       if (is_left_over(flag)) {
         (comes_later ? of_machines : of_tpus).push_back(where(flag.name));
         continue;
@@ -186,17 +192,9 @@ class Merge {
 
   [[nodiscard]] bool is_one_machine() const { return settings_.num_machines == 1; }
 
-  // Whether the flag names a way to find machines that changes nothing on one, and that many files
-  // name.
-  [[nodiscard]] bool is_harmless(const Flag& flag, const std::string& value) const {
-    return is_one_machine() && flag.name == "deepspeed_multinode_launcher" &&
-           lower(value) == "standard";
-  }
-
   // Whether the value would matter on several machines or on TPUs, neither of which the file asks
   // for. Files keep such keys when they are taken from elsewhere, so they are told, not refused.
   [[nodiscard]] bool is_left_over(const Flag& flag) const {
-    if (flag.name == "deepspeed_multinode_launcher") return is_one_machine();
     if (is_given(flag.name) || flag.name == "num_machines") return false;
     return flag.status == FlagStatus::not_applicable || is_one_machine();
   }
@@ -322,8 +320,9 @@ class Merge {
 
   void choose_processes() {
     const auto ids = parse_gpu_ids(text("gpu_ids"), where("gpu_ids"));
-    const int gpus = ids.empty() ? machine_.gpus : static_cast<int>(ids.size());
+    const int gpus = ids.empty() ? granted_gpus() : static_cast<int>(ids.size());
     settings_.on_cpu = is_on("cpu") || machine_.gpus == 0;
+    if (!settings_.task.empty()) return;  // One rank, which is this launcher's task.
     const auto asked = ranged("num_processes", {1, kMostProcesses * settings_.num_machines});
     settings_.num_processes = asked ? share_of(*asked) : settings_.on_cpu ? 1 : std::max(gpus, 1);
     if (is_given("multi_gpu") && asked && *asked < 2) {
@@ -344,6 +343,13 @@ class Merge {
     }
     if (is_on("multi_gpu") && settings_.on_cpu)
       warn("there is no GPU to be seen on this machine: the ranks train on the CPU.");
+  }
+
+  // A scheduler may grant fewer GPUs than can be seen.
+  [[nodiscard]] int granted_gpus() const {
+    const bool is_said = request_.scheduler && request_.scheduler->gpus;
+    const auto granted = parse_int(is_said ? request_.scheduler->gpus->text : "");
+    return static_cast<int>(std::min<std::int64_t>(machine_.gpus, granted.value_or(machine_.gpus)));
   }
 
   // Returns the ranks of one machine. num_processes counts those of all, as upstream's does.
@@ -410,7 +416,9 @@ class Merge {
   // The threads of each rank when nobody sets them: its bound cores, or its part of all cores.
   [[nodiscard]] std::int64_t default_threads() const {
     if (!settings_.on_cpu) return 1;
-    const std::int64_t part = machine_.cores / settings_.num_processes;
+    const bool is_task = !settings_.task.empty();
+    const std::int64_t part = machine_.cores / (is_task ? request_.scheduler->task->local_world_size
+                                                        : settings_.num_processes);
     return settings_.cores.empty() ? part
                                    : std::min<std::int64_t>(part, fewest_cores(settings_.cores));
   }
@@ -466,9 +474,10 @@ class Merge {
 
   void decide_whether_alone() {
     const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
-    settings_.alone = settings_.num_processes == 1 && is_one_machine() &&
-                      settings_.max_restarts == 0 &&
-                      std::ranges::none_of(modes, [&](const char* mode) { return is_on(mode); });
+    const bool is_one = settings_.num_processes == 1 && is_one_machine() &&
+                        settings_.max_restarts == 0 &&
+                        std::ranges::none_of(modes, [&](const char* mode) { return is_on(mode); });
+    settings_.alone = is_one || !settings_.task.empty();
   }
 
   const LaunchRequest& request_;

@@ -246,7 +246,7 @@ Environment shared_environment(const LaunchOptions& settings, ProgramKind kind) 
 }
 
 Environment rank_environment(const LaunchOptions& settings, int rank, const MeetingPoint& meeting) {
-  if (settings.alone) return {};
+  if (settings.alone) return settings.task;
   const bool is_one_machine = !meeting.is_hosted;
   const auto number = [](int value) { return std::to_string(value); };
   const int here = settings.num_processes;
@@ -318,6 +318,8 @@ LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const Meet
   }
   plan.first_rank = meeting.first_rank;
   plan.attempt = meeting.restarts;
+  if (const auto rank = settings.task.find("RANK"); rank != settings.task.end())
+    plan.first_rank = std::stoi(rank->second);
   plan.cores = settings.cores;
   plan.output = settings.output;
   // A process that is alone runs as if started by hand, unless somebody asks for files.

@@ -38,7 +38,7 @@ enum class ProgramKind { native, python };
 [[nodiscard]] Environment shared_environment(const LaunchOptions& settings, ProgramKind kind);
 
 /// Returns what rank `rank` of this machine is told: who it is, where rank 0 listens, the token of the job, and how
-/// much freed memory it keeps. Empty for a process that is alone.
+/// much freed memory it keeps. Empty for a process that is alone, unless it is a scheduler's task.
 [[nodiscard]] Environment rank_environment(const LaunchOptions& settings, int rank,
                                            const MeetingPoint& meeting);
 

@@ -21,6 +21,13 @@ bool LaunchRequest::chooses_mode() const {
   return std::ranges::any_of(names, [&](const char* name) { return flags.contains(name); });
 }
 
+bool LaunchRequest::says_all_of_machines() const {
+  const auto machines = flags.find("num_machines");
+  if (machines == flags.end()) return false;
+  return machines->second == "1" ||
+         (flags.contains("machine_rank") && flags.contains("main_process_ip"));
+}
+
 const Setting* LaunchOptions::asked(const std::string& name) const {
   const auto found = values.find(name);
   const bool is_asked = found != values.end() && found->second.source != Setting::Source::fallback;

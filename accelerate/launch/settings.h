@@ -12,7 +12,9 @@
 #include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/flags.h"
+#include "accelerate/launch/machines/scheduler.h"
 #include "accelerate/launch/output/output_plan.h"
+#include "accelerate/launch/plan.h"
 
 namespace accelerate {
 
@@ -30,21 +32,26 @@ struct LaunchRequest {
   std::optional<ClusterConfig> config;
   std::filesystem::path config_file;     ///< Where `config` came from, for messages.
   std::vector<RetiredKey> retired = {};  ///< What that file has and newer versions do not.
+  /// What started this launcher, if it says where the machines are. Flags and file win over it.
+  std::optional<Scheduler> scheduler = {};
 
   /// Says who gives the value of `name`, as the beginning of a sentence: "--mixed_precision",
   /// "'mixed_precision' in fsdp.yaml".
   [[nodiscard]] std::string where(const std::string& name) const;
   /// Whether a flag chooses how the ranks train, so that the file's distributed_type does not.
   [[nodiscard]] bool chooses_mode() const;
+  /// Whether flags say which machine of how many this is, so that no scheduler is asked.
+  [[nodiscard]] bool says_all_of_machines() const;
 };
 
 /// A value, and who gives it.
 struct Setting {
-  enum class Source { fallback, file, flag };
+  enum class Source { fallback, scheduler, file, flag };
 
   std::string text;  ///< As it goes into the environment.
   Source source = Source::fallback;
-  std::string where = {};  ///< See LaunchRequest::where(); empty for a default.
+  /// See LaunchRequest::where(), or the variable of a scheduler; empty for a default.
+  std::string where = {};
 };
 
 /// The outcome of the merge. Texts that the launcher itself uses are read once, into the fields
@@ -67,6 +74,11 @@ struct LaunchOptions {
   bool on_cpu = false;  ///< Somebody asks for the CPU, or there is no GPU.
   /// Whether there is one process that is told nothing of ranks. It runs as if started by hand.
   bool alone = false;
+  bool by_mpirun = false;  ///< mpirun starts the ranks, see mpirun_command().
+  /// What the one rank is told that this launcher starts as a task of a scheduler; else empty.
+  Environment task = {};
+  /// What was taken from a scheduler, as a line for the user; empty if nothing was.
+  std::string from_scheduler = {};
   /// Keys of the file's deepspeed_config, and mixed_precision when the file decided it.
   std::vector<std::string> deepspeed_file_fields;
   /// The cores of each rank on the CPU; empty when ranks are not bound, which `notes` explains.
@@ -75,7 +87,7 @@ struct LaunchOptions {
   std::vector<std::string> notes;     ///< For a user who asks for detail; each is a line.
 
   [[nodiscard]] bool has(const std::string& name) const { return values.contains(name); }
-  /// Returns the value that a flag or the file gives; null for a default, and where there is none.
+  /// Returns the value that a flag, the file or a scheduler gives; null for a default, and where there is none.
   [[nodiscard]] const Setting* asked(const std::string& name) const;
   /// The value of a flag; "" when it has none.
   [[nodiscard]] std::string text(const std::string& name) const;
@@ -102,6 +114,13 @@ struct LaunchOptions {
 [[nodiscard]] LaunchOptions merge_settings(const LaunchRequest& request, const Machine& machine);
 
 namespace detail {
+
+/// Takes into `settings`, which has flags and file, what only the scheduler of `request` says. Throws
+/// ConfigError if that is not enough for several machines, or if flags contradict its tasks.
+void take_from_scheduler(const LaunchRequest& request, LaunchOptions& settings);
+
+/// Decides whether mpirun starts the ranks. Warns of keys that name other hosts where there is one machine.
+void choose_starter(const LaunchRequest& request, LaunchOptions& settings);
 
 /// Returns warnings of what was given and changes nothing, of keys of the file that newer versions
 /// do not have, and the defaults where the user chose little.

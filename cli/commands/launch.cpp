@@ -12,6 +12,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/machines/machine_group.h"
+#include "accelerate/launch/machines/mpirun.h"
+#include "accelerate/launch/machines/remote.h"
 #include "accelerate/launch/output/run_folder.h"
 #include "accelerate/launch/program.h"
 #include "accelerate/launch/protocol.h"
@@ -150,6 +152,27 @@ int run_rounds(const Job& job) {
   }
 }
 
+// Starts the ranks with mpirun, which takes the place of this process.
+[[noreturn]] void launch_by_mpirun(const LaunchOptions& settings,
+                                   const std::vector<std::string>& program, std::ostream& err) {
+  const Command command = mpirun_command(settings, program);
+  for (const auto& warning : settings.warnings) err << note(warning);
+  std::vector<std::string> words;
+  for (const auto& word : command.argv) words.push_back(shell_word(word));
+  if (settings.is_on("debug")) err << note(join(words, " "));
+  err.flush();
+  become(command);
+}
+
+// Starts a launcher on each of `hosts`.
+int launch_by_ssh(const LaunchRequest& request, const std::vector<Host>& hosts,
+                  const std::vector<std::string>& program, std::ostream& err) {
+  RemoteJob job = remote_job(request, hosts, program);
+  if (!request.flags.contains("quiet"))
+    job.report = [&err](const std::string& text) { err << note(text) << std::flush; };
+  return run_remote_job(job);
+}
+
 }  // namespace
 
 void setup_launch(CLI::App& app) {
@@ -165,7 +188,14 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
     return 0;
   }
   const bool quiet = arguments.flags.contains("quiet");
-  const auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
+  LaunchRequest request = read_request(std::move(arguments.flags));
+  if (!request.says_all_of_machines()) request.scheduler = read_scheduler(process_environment());
+  if (const auto hosts = hosts_to_start(request))
+    return launch_by_ssh(request, *hosts, arguments.program, err);
+  const auto settings = merge_settings(request, this_machine());
+  if (settings.by_mpirun) launch_by_mpirun(settings, arguments.program, err);
+  if (!quiet && !settings.from_scheduler.empty())
+    err << note(settings.from_scheduler) << std::flush;
   prepare_log_dir(settings.output.log_dir);
   std::unique_ptr<MachineGroup> machines;
   if (settings.num_machines > 1) machines = meet(settings, arguments.program, quiet, err);

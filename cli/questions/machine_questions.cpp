@@ -128,7 +128,6 @@ class MachineInterview {
   }
 
   void ask_meeting() {
-    ask_.tell_for_python("This version starts programs on one machine.");
     ask_.number_for("machine_rank",
                     "What is the rank of this machine, its number among the machines from 0?", "0",
                     [&](std::int64_t rank) {
@@ -147,7 +146,6 @@ class MachineInterview {
     if (!is(DistributedType::MULTI_CPU)) return;
     config_.use_cpu = true;
     if (!ask_.yes("Shall mpirun start the processes?", false, help_of("mpirun_hostfile"))) return;
-    ask_.tell_for_python("This version does not call mpirun.");
     const std::string file =
         ask_.text("Which file lists the hosts?", "~/hostfile", help_of("mpirun_hostfile"));
     config_.mpirun_config.mpirun_hostfile = with_home(file);

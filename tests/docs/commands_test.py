@@ -6,6 +6,7 @@ Takes the lines of ```sh, ```bash and plain blocks of README.md and docs/. Comma
 page, in a folder that has what the pages presume. Commands that need a network must get as far as the network. Of scripts
 and examples, the file must exist: their own tests run them.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -86,6 +87,11 @@ def write_what_pages_presume(folder):
     train.write_text("#!/bin/sh\nexit 0\n")
     train.chmod(0o755)
     (folder / "train.py").write_text("pass\n")
+    (folder / "hosts").write_text("node1 slots=4\nnode2 slots=4\n")
+    for name in ("mpirun", "ssh"):  # What starts other machines; tests/launch/machines has the real ones.
+        (folder / "bin").mkdir(exist_ok=True)
+        (folder / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
+        (folder / "bin" / name).chmod(0o755)
     shutil.copy(ROOT / "examples/fsdp/fsdp.yaml", folder)
     page = (ROOT / "docs/deepspeed.md").read_text(encoding="utf-8")
     (folder / "zero3.json").write_text(page.split("```json\n")[1].split("```")[0])
@@ -97,7 +103,8 @@ def run(command, folder, home):
     keys = next((keys for start, keys in KEYS.items() if command.startswith(start)), "")
     for words, others in LEFT_OUT:
         command = command.replace(words, others)
-    env = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "HF_ENDPOINT": HUB_IS_AWAY, "TERM": "dumb"}
+    env = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "HF_ENDPOINT": HUB_IS_AWAY, "TERM": "dumb",
+           "PATH": f"{folder}/bin:{os.environ['PATH']}"}
     env.pop("CI", None)
     return subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=env, input=keys, capture_output=True,
                           text=True, timeout=LIMIT_S)
@@ -130,8 +137,11 @@ def main():
         home.mkdir()
         write_what_pages_presume(folder)
         write_hub_cache(home / "hf/hub")
+        machines = []  # The machines of one job, which wait for each other.
         for place, command in commands():
-            if ACCELERATE.search(command):
+            if "--machine_rank" in command:
+                machines.append((place, command))
+            elif ACCELERATE.search(command):
                 ran += 1
                 inside = folder / "spirals" if "accelerate.yaml" in command else folder
                 fault = fault_of(command, run(command, inside, home))
@@ -139,6 +149,13 @@ def main():
                 fault = missing(command, build)
             if fault:
                 faults.append(f"{place}: {command}\n  {fault}")
+                fault = ""
+        with concurrent.futures.ThreadPoolExecutor() as together:
+            results = together.map(lambda one: run(one[1].replace("10.0.0.1", "127.0.0.1"), folder, home), machines)
+            for (place, command), result in zip(machines, results):
+                ran += 1
+                if fault := fault_of(command, result):
+                    faults.append(f"{place}: {command}\n  {fault}")
     print("\n".join(faults))
     print(f"{ran} commands run, {len(faults)} faults")
     return 1 if faults or ran < 25 else 0

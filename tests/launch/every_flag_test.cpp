@@ -23,6 +23,8 @@ const std::map<std::string, std::string> kElsewhere = {
     {"num_machines", "decides with whom launchers meet (Machines)"},
     {"module", "decides how the program is found (Program)"},
     {"no_python", "decides how the program is found (Program)"},
+    {"deepspeed_hostfile", "says where ssh starts launchers (Starters)"},
+    {"mpirun_hostfile", "says where mpirun starts ranks (Starters)"},
 };
 
 // What a file may say although it changes nothing: the questions of `accelerate config`, and the

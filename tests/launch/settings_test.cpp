@@ -299,8 +299,6 @@ TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
 
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
   const std::vector<std::pair<const char*, const char*>> rows = {{"rdzv_backend", "etcd"},
-                                                                 {"mpirun_hostfile", "h"},
-                                                                 {"deepspeed_hostfile", "h"},
                                                                  {"tpu", "True"},
                                                                  {"vm", "a"},
                                                                  {"aws_access_key_id", "k"},

@@ -48,30 +48,12 @@ Names or_slurms(const Names& names, const char* of_slurm) {
   return is_task_of_srun() ? Names{of_slurm} : names;
 }
 
-// Returns the tasks of srun on node `node` by a text such as "2(x3),1": two on each of the first
-// three nodes, one on the fourth. Returns nullopt for any other text.
-std::optional<int> tasks_of_node(const std::string& text, std::int64_t node) {
-  for (const std::string& part : split(text, ',')) {
-    const auto times = part.find("(x");
-    const auto tasks = parse_int(part.substr(0, times));
-    const bool repeats = times != std::string::npos && part.ends_with(')');
-    const std::optional<std::int64_t> nodes =
-        repeats ? parse_int(part.substr(times + 2, part.size() - times - 3)) : 1;
-    if (!tasks || *tasks < 1 || *tasks > std::numeric_limits<int>::max() || !nodes || *nodes < 1) {
-      return std::nullopt;
-    }
-    if (node < *nodes) return static_cast<int>(*tasks);
-    node -= *nodes;
-  }
-  return std::nullopt;
-}
-
 int local_world_size(int world_size) {
   int usual = world_size;
   if (is_task_of_srun()) {
     const auto tasks = env("SLURM_STEP_TASKS_PER_NODE");
     const auto node = env_int("SLURM_NODEID");
-    if (tasks && node) usual = tasks_of_node(*tasks, *node).value_or(usual);
+    if (tasks && node) usual = detail::tasks_of_node(*tasks, *node).value_or(usual);
   }
   return int_in_range(kLocalWorldSize, std::min(usual, world_size), 1, world_size);
 }
@@ -97,6 +79,22 @@ ChecksumKey job_token_from_env() {
 }
 
 }  // namespace
+
+std::optional<int> detail::tasks_of_node(const std::string& text, std::int64_t node) {
+  for (const std::string& part : split(text, ',')) {
+    const auto times = part.find("(x");
+    const auto tasks = parse_int(part.substr(0, times));
+    const bool repeats = times != std::string::npos && part.ends_with(')');
+    const std::optional<std::int64_t> nodes =
+        repeats ? parse_int(part.substr(times + 2, part.size() - times - 3)) : 1;
+    if (!tasks || *tasks < 1 || *tasks > std::numeric_limits<int>::max() || !nodes || *nodes < 1) {
+      return std::nullopt;
+    }
+    if (node < *nodes) return static_cast<int>(*tasks);
+    node -= *nodes;
+  }
+  return std::nullopt;
+}
 
 RendezvousOptions rendezvous_options_from_env() {
   constexpr int kMost = std::numeric_limits<int>::max();

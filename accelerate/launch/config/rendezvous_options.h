@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "accelerate/base/keyed_checksum.h"
@@ -32,4 +34,11 @@ struct RendezvousOptions {
 /// Beyond upstream: SLURM_PROCID and its kin, for tasks that srun starts without PMI.
 [[nodiscard]] RendezvousOptions rendezvous_options_from_env();
 
+namespace detail {
+
+/// Returns the tasks of srun on node `node` by SLURM_STEP_TASKS_PER_NODE, e.g. "2(x3),1": two on each
+/// of the first three nodes, one on the fourth. Returns nullopt for any other text.
+[[nodiscard]] std::optional<int> tasks_of_node(const std::string& text, std::int64_t node);
+
+}  // namespace detail
 }  // namespace accelerate

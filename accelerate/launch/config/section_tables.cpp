@@ -98,10 +98,10 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
     key("gradient_clipping", &C::gradient_clipping, "Largest norm of the gradients; 0 for none.", {.min = 0, .may_be_auto = true, .flag = KeyFlag{number, "", "ACCELERATE_GRADIENT_CLIPPING"}}),
     key("zero3_init_flag", &C::zero3_init_flag, "Stage 3: shard parameters while the model of a Python program is built; native ones use init_empty_weights().", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_INIT"}}),
     key("zero3_save_16bit_model", &C::zero3_save_16bit_model, "Stage 3: save the weights of a Python program in 16 bits; native ones save what the optimizer has.", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"}}),
-    key("deepspeed_hostfile", &C::deepspeed_hostfile, "List of machines.", {.flag = KeyFlag{text, "", "", later}}),
-    key("deepspeed_exclusion_filter", &C::deepspeed_exclusion_filter, "Machines to leave out.", {.flag = KeyFlag{text, "", "", later}}),
-    key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Machines to use.", {.flag = KeyFlag{text, "", "", later}}),
-    key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "Program that starts ranks on other machines.", {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}, .flag = KeyFlag{text, "", "", later}}),
+    key("deepspeed_hostfile", &C::deepspeed_hostfile, "File of the machines on which ssh starts launchers, as node1 slots=4.", {.flag = KeyFlag{text, "", "", works}}),
+    key("deepspeed_exclusion_filter", &C::deepspeed_exclusion_filter, "Machines to leave out, as node1@node2:0,2.", {.flag = KeyFlag{text, "", "", works}}),
+    key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Machines to use, as node1@node2:0,2.", {.flag = KeyFlag{text, "", "", works}}),
+    key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "What starts launchers on the hosts: pdsh, which means ssh here, or you, with standard and nossh.", {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}, .flag = KeyFlag{text, "", "", works}}),
     key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.joined_by = ",", .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
   }, FlagGroup::deepspeed};
   return kTable;
@@ -198,7 +198,7 @@ const KeyTable<DynamoConfig>& dynamo_table() {
 const KeyTable<MpirunConfig>& mpirun_table() {
   using C = MpirunConfig;
   static const KeyTable<C> kTable{"mpirun_config", "", {
-    key("mpirun_hostfile", &C::mpirun_hostfile, "List of machines for mpirun.", {.flag = KeyFlag{text, "", "", later}}),
+    key("mpirun_hostfile", &C::mpirun_hostfile, "File of the hosts on which mpirun starts the ranks.", {.flag = KeyFlag{text, "", "", works}}),
     key("mpirun_ccl", &C::mpirun_ccl, "Workers of oneCCL, a key of older versions."),
   }, FlagGroup::mpi};
   return kTable;

@@ -60,6 +60,7 @@ MachineOptions machine_options(const LaunchOptions& settings) {
           .role = settings.text("role"),
           .settings = settings_of_all_machines(settings),
           .token = token,
+          .name_comes_later = env("KUBERNETES_SERVICE_HOST").has_value(),
           .max_restarts = settings.max_restarts,
           .timeout = settings.join_timeout,
           .last_call = settings.last_call_timeout};
@@ -143,7 +144,7 @@ StoreClient MachineGroup::connect() {
   int refusal = 0;
   for (;;) {
     const ResolvedHost found = resolve_host(options_.address, options_.port);
-    if (found.error != 0 && found.error != EAI_AGAIN) {
+    if (found.error != 0 && found.error != EAI_AGAIN && !options_.name_comes_later) {
       throw ConfigError("main_process_ip is '" + options_.address +
                         "', which is not an address of a machine: " + gai_strerror(found.error) +
                         ". Give the address by which machine 0 is reached from here.");
@@ -161,7 +162,8 @@ StoreClient MachineGroup::connect() {
           "here, and does a firewall let the port through?");
     }
     if (deadline.waited() >= next_report && options_.report) {
-      options_.report("waiting for machine 0 at " + place() + " (" + std::strerror(refusal) + ", " +
+      const char* why = found.error == 0 ? std::strerror(refusal) : gai_strerror(found.error);
+      options_.report("waiting for machine 0 at " + place() + " (" + why + ", " +
                       format_duration(deadline.waited()) + " of " +
                       format_duration(deadline.timeout()) + ")");
       next_report = deadline.waited() + kBetweenReports;

@@ -41,6 +41,9 @@ struct MachineOptions {
   /// ACCELERATE_JOB_TOKEN: all machines must have the same. If none has one, machine 0 makes one for
   /// the ranks; then any machine that reaches the port can take part.
   std::string token = {};
+  /// Whether the name of machine 0 may not be known yet, as in Kubernetes, where a pod gets its name
+  /// when it starts.
+  bool name_comes_later = false;
   int max_restarts = 0;  ///< How often all ranks are started again because one failed.
   /// For enough machines to come; at the beginning, and when one is lost.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
