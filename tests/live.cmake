@@ -44,6 +44,20 @@ if(TARGET accelerate_program)
   set_tests_properties(launch.store_live PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;live")
 endif()
 
+# How the original calls mpirun.
+if(TARGET accelerate_program)
+  add_test(NAME launch.mpirun_live COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/launch/machines/mpirun_live.py"
+                                           $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(launch.mpirun_live PROPERTIES TIMEOUT 300 COST 10 SKIP_RETURN_CODE 77 LABELS "launch;live")
+endif()
+
+# Manifests of Kubernetes: their schemas, and the job that each starts.
+if(TARGET accelerate_program)
+  add_test(NAME examples.kubernetes COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/kubernetes_test.py"
+                                            $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(examples.kubernetes PROPERTIES TIMEOUT 300 COST 10 SKIP_RETURN_CODE 77 LABELS "examples")
+endif()
+
 # Tokenizers and the hub's cache against the originals.
 if(TARGET accelerate_tokenizers)
   set(live_tokenizers "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/tokenizers/live_test.py")
