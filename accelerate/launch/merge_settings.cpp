@@ -109,7 +109,9 @@ class Merge {
     std::ranges::sort(settings_.deepspeed_file_fields);
     if (config.mixed_precision && !is_given("mixed_precision"))
       settings_.deepspeed_file_fields.push_back("mixed_precision");
-    if (!is_given("num_processes") && config.num_processes == -1) {
+    const bool is_scheduled =
+        request_.scheduler && (request_.scheduler->ranks || request_.scheduler->task);
+    if (!is_given("num_processes") && config.num_processes == -1 && !is_scheduled) {
       throw ConfigError(request_.config_file.string() +
                         " leaves num_processes to the command line: pass --num_processes N.");
     }

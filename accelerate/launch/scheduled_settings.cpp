@@ -45,6 +45,7 @@ class Taking {
     if (setting == nullptr || setting->text.empty()) return false;
     if (setting->source == Source::flag) return true;
     if (name == "num_machines") return setting->text != "1";
+    if (name == "num_processes") return setting->text != "-1";  // Left to the command line.
     return (name != "machine_rank" && name != "main_process_port") || setting->text != "0";
   }
 
@@ -86,10 +87,9 @@ class Taking {
       const auto ranks = parse_int(text).value_or(0);
       return ranks > 0 && ranks <= 1'000'000 ? std::to_string(ranks * machines) : text;
     };
-    const Setting* said = settings_.asked("num_processes");
-    if (said != nullptr) {
-      if (said->source == Source::file && is_for_one_)
-        settings_.values["num_processes"].text = times_machines(said->text);
+    if (is_said("num_processes")) {
+      Setting& said = settings_.values["num_processes"];
+      if (said.source == Source::file && is_for_one_) said.text = times_machines(said.text);
       return;
     }
     if (!scheduler_.ranks) return;

@@ -87,7 +87,8 @@ std::string address_of_first(const LaunchRequest& request, const std::string& ho
 
 // Ranks of each machine; 0 if --num_processes says those of all.
 std::size_t ranks_of_each(const LaunchRequest& request, const std::vector<Host>& hosts) {
-  if (!said(request, "num_processes").empty()) return 0;
+  const std::string of_all = said(request, "num_processes");
+  if (!of_all.empty() && of_all != "-1") return 0;
   for (const auto& host : hosts) {
     if (host.slots.size() == hosts[0].slots.size()) continue;
     throw ConfigError("the hostfile gives " + count_of(hosts[0].slots.size(), "slot") + " to " +

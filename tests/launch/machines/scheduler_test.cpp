@@ -270,9 +270,12 @@ TEST_F(ScheduledSettings, GiveWayToFlags) {
 }
 
 TEST_F(ScheduledSettings, GiveWayToTheFile) {
-  EXPECT_EQ(place(merge(kSlurm, {}, "main_process_ip: h\nmain_process_port: 5000\n")),
-            "2 1 1 h:5000");
-  const auto other = merge(kSlurm, {}, "num_machines: 3\nmain_process_ip: h\n");
+  const std::string ranks = "num_processes: 3\n";
+  EXPECT_EQ(place(merge(kSlurm, {}, ranks + "main_process_ip: h\nmain_process_port: 5000\n")),
+            "2 1 3 h:5000");
+  EXPECT_EQ(place(merge(kTrainJob, {}, ranks)), "2 1 3 job-node-0-0.job:29400");
+  EXPECT_EQ(place(merge(kTrainJob, {}, "num_processes: -1\n")), "2 1 4 job-node-0-0.job:29400");
+  const auto other = merge(kSlurm, {}, ranks + "num_machines: 3\nmain_process_ip: h\n");
   EXPECT_EQ(place(other), "3 0 1 h:29500");
   ASSERT_FALSE(other.warnings.empty());
   EXPECT_EQ(other.warnings[0],
