@@ -16,7 +16,9 @@ constexpr const char* kMergeAbout =
 constexpr const char* kMergeFooter = R"(
 DIR is a checkpoint of save_state, in shards or not (its checksums are compared first), a folder of
 shards of PyTorch's distributed checkpoints (safetensors, or .distcp files with their .metadata), a
-state folder that FSDP of Python Accelerate saved, or one with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
+state folder that FSDP of Python Accelerate saved, or one with model.safetensors or its index. It
+may also be a checkpoint of DeepSpeed (ZeRO 0 to 3 or universal), whose fp32 weights are merged as
+its zero_to_fp32.py does. OUT is a folder outside of DIR; it gets model.safetensors, or
 several files with an index, as Transformers reads them. Files of an earlier merge there are
 replaced. A tensor passes through in pieces: a model may be larger than the memory.)";
 
@@ -33,6 +35,13 @@ void add_flags(CLI::App* command, const std::shared_ptr<MergeCommandOptions>& op
       ->add_option("--model", options->merge.model,
                    "Which of several models in a checkpoint: model, model_1, …")
       ->type_name("NAME");
+  command
+      ->add_option("-t,--tag", options->merge.tag,
+                   "Which checkpoint of DeepSpeed in DIR; otherwise the one that `latest` names")
+      ->type_name("TAG");
+  command->add_flag("--exclude_frozen_parameters,--exclude-frozen-parameters",
+                    options->merge.exclude_frozen_parameters,
+                    "Of a checkpoint of DeepSpeed: leave out what was not trained");
   command->add_flag("--remove_checkpoint_dir,--remove-checkpoint-dir", options->merge.remove_source,
                     "Remove DIR once OUT is on the disk and compared with it");
   command->add_flag(

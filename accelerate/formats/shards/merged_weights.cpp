@@ -12,6 +12,7 @@
 #include "accelerate/base/durable_directories.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/manifest.h"
+#include "accelerate/formats/shards/deepspeed_checkpoint.h"
 #include "accelerate/formats/shards/fsdp_files.h"
 #include "accelerate/formats/shards/shard_catalogue.h"
 #include "accelerate/formats/shards/shard_files.h"
@@ -105,6 +106,7 @@ struct Source {
   std::vector<std::string> names = {};    // All names in the folder.
   std::optional<Manifest> manifest = {};  // Of a state folder only.
   std::string other_models = {};
+  std::optional<DeepSpeedCheckpoint> deepspeed = {};
 };
 
 Source choose(Source source, const Models& models, const std::string& asked) {
@@ -151,7 +153,27 @@ std::string hint_at_subfolder(const Path& folder, const std::vector<std::string>
                         hint_at_subfolder(folder, names, files));
 }
 
-Source find_source(const Path& folder, const std::string& asked, FileSystem& files) {
+// A checkpoint of DeepSpeed has one model a tag.
+Source find_deepspeed(Source source, const MergeWeightsOptions& options, FileSystem& files) {
+  if (!options.model.empty())
+    throw CheckpointError(source.folder.string() +
+                          " is a checkpoint of DeepSpeed, which has one model a tag: leave out "
+                          "the model, or name its tag");
+  source.stem = "model";
+  source.deepspeed = DeepSpeedCheckpoint::open(
+      source.folder,
+      {.tag = options.tag, .exclude_frozen_parameters = options.exclude_frozen_parameters}, files);
+  return source;
+}
+
+void refuse_options_of_deepspeed(const Source& source, const MergeWeightsOptions& options) {
+  if (options.tag.empty() && !options.exclude_frozen_parameters) return;
+  throw CheckpointError(source.folder.string() + " is no checkpoint of DeepSpeed: " +
+                        (options.tag.empty() ? "what was frozen" : "tags") +
+                        " can be told apart only there");
+}
+
+Source find_source(const Path& folder, const MergeWeightsOptions& options, FileSystem& files) {
   const auto kind = files.status(folder).kind;
   if (kind == FileKind::none) throw CheckpointError("there is no folder " + folder.string());
   if (kind != FileKind::directory)
@@ -167,8 +189,12 @@ Source find_source(const Path& folder, const std::string& asked, FileSystem& fil
   }
   Models models = models_among(listed);
   if (!source.manifest) add_fsdp_models(folder, models, files);
+  const bool by_others = models.empty() || !options.tag.empty();
+  if (!source.manifest && by_others && holds_deepspeed(files, folder))
+    return find_deepspeed(std::move(source), options, files);
+  refuse_options_of_deepspeed(source, options);
   if (models.empty()) refuse_empty(folder, source.names, files);
-  return choose(std::move(source), models, asked);
+  return choose(std::move(source), models, options.model);
 }
 
 void check_checksums(const Source& source, const std::vector<std::string>& chosen,
@@ -208,6 +234,15 @@ Inputs inputs_of_fsdp(const FsdpFiles& fsdp, const Path& folder, FileSystem& fil
 }
 
 Inputs inputs_of(const Source& source, FileSystem& files) {
+  if (source.deepspeed) {
+    Inputs inputs;
+    for (const auto* paths :
+         {&source.deepspeed->files().models, &source.deepspeed->files().optimizers})
+      for (const Path& path : *paths)
+        inputs.names.push_back(path.lexically_relative(source.folder).string());
+    inputs.count = inputs.names.size();
+    return inputs;
+  }
   if (source.layout.fsdp) return inputs_of_fsdp(*source.layout.fsdp, source.folder, files);
   if (!source.layout.whole) return {.names = source.layout.shards, .index = {}};
   const std::string& name = *source.layout.whole;
@@ -225,6 +260,7 @@ std::vector<Path> paths_of(const Inputs& inputs, const Source& source) {
 
 ShardCatalogue open(const Inputs& inputs, const Source& source, FileSystem& files) {
   if (source.layout.fsdp) return open_fsdp_model(*source.layout.fsdp, files);
+  if (source.deepspeed) return source.deepspeed->weights();
   const auto paths = paths_of(inputs, source);
   if (!inputs.index) return ShardCatalogue::open(paths, files);
   const auto counts = [&inputs](std::size_t file, std::string_view tensor) {
@@ -268,6 +304,10 @@ bool is_link(Path path) {
 
 // Throws CheckpointError if removing the source would lose more than was merged.
 void check_removable(const Source& source, const Inputs& inputs) {
+  if (source.deepspeed)
+    throw CheckpointError(source.folder.string() +
+                          " is a checkpoint of DeepSpeed, which holds more than what is merged. "
+                          "Remove it by hand, or leave out --remove_checkpoint_dir");
   if (is_link(source.folder))
     throw CheckpointError(source.folder.string() + " is a symbolic link to " +
                           source.real.string() +
@@ -324,7 +364,7 @@ void remove_source(const Source& source, const Path& output, FileSystem& files) 
 
 MergedWeights merge_weights(const Path& source_folder, const Path& output,
                             const MergeWeightsOptions& options, FileSystem& files) {
-  const Source source = find_source(source_folder, options.model, files);
+  const Source source = find_source(source_folder, options, files);
   if (lies_in(output, source_folder))
     throw UsageError("the output " + output.string() + " lies in " + source_folder.string() +
                      ", which is to be merged; choose a folder elsewhere");

@@ -19,6 +19,10 @@ struct MergeWeightsOptions {
   bool safe_serialization = true;
   /// Which model of a state folder, such as "model_1"; may stay empty if there is only one.
   std::string model = {};
+  /// Of a checkpoint of DeepSpeed: which tag; empty takes the one that the file `latest` names.
+  std::string tag = {};
+  /// Of a checkpoint of DeepSpeed: leaves out parameters that were not trained.
+  bool exclude_frozen_parameters = false;
   /// Removes the source once the output would survive a power cut. Refused before anything is
   /// written if the source is a symbolic link, or holds files that are neither merged nor part of a
   /// state folder.
@@ -38,8 +42,10 @@ struct MergedWeights {
 ///   layout, or .distcp files with their .metadata,
 /// - a state folder that FSDP of Python Accelerate saved, with any state_dict_type but
 ///   LOCAL_STATE_DICT,
-/// - a folder with model.safetensors or its index.
-/// Throws CheckpointError; UsageError when `output` lies in `source`. Cost: one pass over the data, two with checksums. Memory: 8 MiB for
+/// - a folder with model.safetensors or its index,
+/// - a checkpoint of DeepSpeed, or the folder of one tag of it. Its fp32 weights are merged.
+/// Throws CheckpointError; UsageError when `output` lies in `source`. Cost: one pass over the data,
+/// two with checksums. Memory: 8 MiB for
 /// tensors in several parts, whatever their size.
 MergedWeights merge_weights(const std::filesystem::path& source,
                             const std::filesystem::path& output,

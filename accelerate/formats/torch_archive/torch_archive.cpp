@@ -91,18 +91,30 @@ void check_byte_order(const Records& records) {
   }
 }
 
-TorchValue read_archive(std::span<const std::byte> bytes) {
+std::vector<std::string_view> both(std::span<const std::string_view> some,
+                                   std::span<const std::string_view> more) {
+  std::vector<std::string_view> all(some.begin(), some.end());
+  all.insert(all.end(), more.begin(), more.end());
+  std::ranges::sort(all);
+  return all;
+}
+
+TorchValue read_archive(std::span<const std::byte> bytes,
+                        std::span<const std::string_view> classes = {}) {
   const std::string_view text = detail::byte_text(bytes);
   if (!text.starts_with("PK\3\4")) refuse_impostor(text);
   const Records records(bytes);
   check_byte_order(records);
   const bool script = records.find("constants.pkl").has_value();
-  const detail::Pickle pickle = detail::read_pickle(
-      records.find("data.pkl").value(), script ? detail::script_globals() : detail::torch_globals(),
-      detail::sharded_classes());
-  return detail::convert_pickle(*pickle.root, [&](std::string_view name) {
+  const auto known = script ? detail::script_globals() : detail::torch_globals();
+  const auto shards = detail::sharded_classes();
+  const auto allowed = both(known, classes), of_classes = both(shards, classes);
+  const detail::Pickle pickle =
+      detail::read_pickle(records.find("data.pkl").value(), allowed, of_classes);
+  const auto storages = [&](std::string_view name) {
     return records.find("data/" + std::string(name));
-  });
+  };
+  return detail::convert_pickle(*pickle.root, storages, classes);
 }
 
 std::shared_ptr<const FileContent> map_file(FileSystem& files, const std::filesystem::path& path,
@@ -161,12 +173,18 @@ void add_attributes(const TorchObject& object, const std::string& prefix, Tensor
 }  // namespace
 
 TorchArchive TorchArchive::open(const std::filesystem::path& path, FileSystem& files) {
+  return open(path, {}, files);
+}
+
+TorchArchive TorchArchive::open(const std::filesystem::path& path,
+                                std::span<const std::string_view> classes, FileSystem& files) {
   const std::string cannot = "cannot load '" + path.string() + "', a file of torch.save";
   TorchArchive archive;
   archive.path_ = path;
   archive.content_ = map_file(files, path, cannot);
   try {
-    archive.value_ = std::make_shared<const TorchValue>(read_archive(archive.content_->bytes()));
+    archive.value_ =
+        std::make_shared<const TorchValue>(read_archive(archive.content_->bytes(), classes));
   } catch (const CheckpointError& error) {
     throw CheckpointError(cannot + ": " + error.what());
   }

@@ -28,6 +28,11 @@ class TorchArchive {
   /// Python.
   [[nodiscard]] static TorchArchive open(const std::filesystem::path& path,
                                          FileSystem& files = real_file_system());
+  /// Also reads objects of the Python classes `classes` ("module.Class", sorted), as their
+  /// attributes.
+  [[nodiscard]] static TorchArchive open(const std::filesystem::path& path,
+                                         std::span<const std::string_view> classes,
+                                         FileSystem& files = real_file_system());
 
   /// The saved value. The bytes of its tensors are valid while content() is held.
   [[nodiscard]] const TorchValue& value() const& { return *value_; }

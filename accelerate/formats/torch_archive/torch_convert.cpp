@@ -19,7 +19,8 @@ using Arguments = std::span<PickleNode* const>;
 
 class Converter {
  public:
-  explicit Converter(const FindStorage& storages) : storages_(storages) {}
+  Converter(const FindStorage& storages, std::span<const std::string_view> classes)
+      : storages_(storages), classes_(classes) {}
 
   TorchValue convert(const PickleNode& node);
 
@@ -38,6 +39,7 @@ class Converter {
   TorchValue convert_global(const PickleNode& node);
   TorchValue convert_call(const PickleNode& node);
   TorchValue convert_object(const PickleNode& node);
+  TorchValue convert_of_class(std::string_view name, Arguments arguments, const PickleNode* state);
   std::vector<TorchValue> convert_items(Arguments items);
   TorchDict convert_entries(Arguments entries);
   void charge(std::size_t bytes);
@@ -51,12 +53,15 @@ class Converter {
   TorchValue parameter(Arguments arguments);
   TorchValue tensor(Arguments arguments);
   TorchValue tensor_with_dtype(Arguments arguments);
-  TorchValue tensor_of_class(Arguments arguments);
+  TorchValue of_type(Arguments arguments);
+  TorchValue shards(Arguments arguments);
+  TorchValue tensor_with_attributes(Arguments arguments);
   TorchValue numpy_scalar(Arguments arguments);
   TorchValue typed(Arguments arguments);
   TorchValue charged(TorchTensor tensor);
 
   const FindStorage& storages_;
+  std::span<const std::string_view> classes_;
   int depth_ = 0;
   std::size_t spent_ = 0;  // Bytes of the tree so far.
 };
@@ -72,7 +77,7 @@ std::span<const Converter::CallRow> Converter::calls() {
       CallRow{"numpy._core.multiarray.scalar", &Converter::numpy_scalar, 2, 2},
       CallRow{"numpy.core.multiarray.scalar", &Converter::numpy_scalar, 2, 2},
       CallRow{"torch.Size", &Converter::size, 1, 1},
-      CallRow{"torch._tensor._rebuild_from_type_v2", &Converter::tensor_of_class, 4, 4},
+      CallRow{"torch._tensor._rebuild_from_type_v2", &Converter::of_type, 4, 4},
       CallRow{"torch._utils._rebuild_parameter", &Converter::parameter, 3, 3},
       CallRow{"torch._utils._rebuild_tensor_v2", &Converter::tensor, 6, 7},
       CallRow{"torch._utils._rebuild_tensor_v3", &Converter::tensor_with_dtype, 7, 8},
@@ -180,6 +185,10 @@ TorchValue Converter::convert_call(const PickleNode& node) {
     charge(array.bytes.size());
     return {std::move(array)};
   }
+  if (std::ranges::find(classes_, name) != classes_.end()) {
+    if (!entries.empty()) refuse_pickle("puts entries into an object of " + printable(name));
+    return convert_of_class(name, arguments, node.state);
+  }
   const auto row = std::ranges::find(calls(), name, &CallRow::name);
   if (row == calls().end()) refuse_pickle("calls " + printable(name) + ", which is not data");
   if (arguments.size() < row->least || arguments.size() > row->most) {
@@ -208,13 +217,38 @@ TorchValue Converter::convert_object(const PickleNode& node) {
         "has an object of TorchScript whose state is not a dict of attributes, as quantized " +
         std::string("modules pack theirs: only its own code could read it"));
   }
-  TorchObject object{std::move(convert_entries(node.state->items).entries)};
+  TorchObject object{std::move(convert_entries(node.state->items).entries), {}, {}};
   for (const TorchEntry& entry : object.attributes) {
     if (entry.key.as<std::string>() == nullptr) {
       refuse_pickle("has an object of TorchScript with an attribute called " +
                     entry.key.describe());
     }
   }
+  return {std::move(object)};
+}
+
+// Reads an object of a Python class on the list. Its state is a dict of attributes, or a pair of
+// such dicts where the class has slots.
+TorchValue Converter::convert_of_class(std::string_view name, Arguments arguments,
+                                       const PickleNode* state) {
+  TorchObject object{
+      .attributes = {}, .class_name = std::string(name), .arguments = convert_items(arguments)};
+  charge(name.size());
+  const bool slots = state != nullptr && state->kind == Kind::tuple && state->items.size() == 2;
+  const Arguments dicts = slots ? Arguments(state->items) : Arguments();
+  const auto add = [&](const PickleNode& dict) {
+    if (dict.kind == Kind::none) return;
+    if (dict.kind != Kind::dict)
+      refuse_pickle("has an object of " + printable(name) + " whose state is not a dict");
+    for (auto& entry : convert_entries(dict.items).entries) {
+      if (entry.key.as<std::string>() == nullptr)
+        refuse_pickle("has an object of " + printable(name) + " with an attribute called " +
+                      entry.key.describe());
+      object.attributes.push_back(std::move(entry));
+    }
+  };
+  if (state != nullptr && !slots) add(*state);
+  for (const PickleNode* dict : dicts) add(*dict);
   return {std::move(object)};
 }
 
@@ -275,16 +309,31 @@ TorchValue Converter::tensor_with_dtype(Arguments arguments) {
   return charged(convert_tensor_v3(arguments, storages_));
 }
 
-// Reads a tensor of a class, or one with attributes, which are not data.
-TorchValue Converter::tensor_of_class(Arguments arguments) {
-  if (arguments[1]->text == "torch.Tensor" &&
-      arguments[0]->text == "torch._utils._rebuild_tensor_v2" && arguments[2]->items.size() >= 6 &&
-      arguments[2]->items.size() <= 7)
-    return tensor(arguments[2]->items);
+// Reads a tensor of a class other than torch.Tensor, or with attributes.
+TorchValue Converter::of_type(Arguments arguments) {
+  const PickleNode& type = *arguments[1];
+  const bool plain = type.kind == Kind::global &&
+                     (type.text == "torch.Tensor" || type.text == "torch.nn.parameter.Parameter");
+  return plain ? tensor_with_attributes(arguments) : shards(arguments);
+}
+
+TorchValue Converter::shards(Arguments arguments) {
   TorchShards shards = convert_shards(arguments, storages_);
   for (const TorchShard& part : shards.parts)
     charge(sizeof(TorchShard) + part.tensor.storage.size() + 24 * part.offsets.size());
   return {std::move(shards)};
+}
+
+// Attributes that a program gave a tensor are not data.
+TorchValue Converter::tensor_with_attributes(Arguments arguments) {
+  if (arguments[0]->kind != Kind::global || arguments[2]->kind != Kind::tuple)
+    refuse_pickle("has a tensor with attributes that is made in another way");
+  PickleNode plain{.kind = Kind::call};
+  plain.items = {arguments[0], arguments[2]};
+  TorchValue value = convert(plain);
+  if (value.as<TorchTensor>() == nullptr)
+    refuse_pickle("gives attributes to something that is not a tensor");
+  return value;
 }
 
 TorchValue Converter::charged(TorchTensor tensor) {
@@ -303,8 +352,11 @@ TorchValue Converter::typed(Arguments arguments) {
 
 std::vector<std::string_view> make_globals(bool script) {
   std::vector<std::string_view> names = {"numpy._core.multiarray._reconstruct",
-                                         "numpy.core.multiarray._reconstruct", "numpy.dtype",
-                                         "numpy.ndarray", "torch.storage.UntypedStorage"};
+                                         "numpy.core.multiarray._reconstruct",
+                                         "numpy.dtype",
+                                         "numpy.ndarray",
+                                         "torch.nn.parameter.Parameter",
+                                         "torch.storage.UntypedStorage"};
   for (const auto& row : Converter::calls()) {
     if (script || !row.name.starts_with("torch.jit.")) names.push_back(row.name);
   }
@@ -328,8 +380,9 @@ std::span<const std::string_view> script_globals() {
   return names;
 }
 
-TorchValue convert_pickle(const PickleNode& root, const FindStorage& storages) {
-  return Converter(storages).convert(root);
+TorchValue convert_pickle(const PickleNode& root, const FindStorage& storages,
+                          std::span<const std::string_view> classes) {
+  return Converter(storages, classes).convert(root);
 }
 
 }  // namespace accelerate::detail

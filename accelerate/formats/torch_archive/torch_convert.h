@@ -59,6 +59,8 @@ namespace accelerate::detail {
 
 /// Returns the tree below `root`. Throws CheckpointError, whose message is a clause, for arguments
 /// of the wrong kind, tensors that leave their storage, loops, and trees beyond TorchArchiveLimits.
-[[nodiscard]] TorchValue convert_pickle(const PickleNode& root, const FindStorage& storages);
+/// Objects of `classes` become TorchObjects.
+[[nodiscard]] TorchValue convert_pickle(const PickleNode& root, const FindStorage& storages,
+                                        std::span<const std::string_view> classes = {});
 
 }  // namespace accelerate::detail

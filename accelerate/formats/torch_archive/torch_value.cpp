@@ -96,6 +96,14 @@ const TorchValue* TorchValue::find(std::int64_t key) const {
   return find_last(*this, key);
 }
 
+const TorchValue* TorchValue::attribute(std::string_view name) const {
+  const auto* object = as<TorchObject>();
+  if (object == nullptr) return nullptr;
+  for (const auto& [key, value] : object->attributes)
+    if (const auto* own = key.as<std::string>(); own != nullptr && *own == name) return &value;
+  return nullptr;
+}
+
 std::span<const TorchValue> TorchValue::items() const {
   if (const auto* list = as<TorchList>()) return list->items;
   if (const auto* tuple = as<TorchTuple>()) return tuple->items;
@@ -120,8 +128,10 @@ std::string TorchValue::describe() const {
           [&](const TorchSet& value) { return many("a set of ", value.items.size()); },
           [&](const TorchDict& value) { return many("a dict of ", value.entries.size()); },
           [](const TorchObject& value) {
-            return "an object of TorchScript with " + std::to_string(value.attributes.size()) +
-                   " attributes";
+            return "an object of " +
+                   (value.class_name.empty() ? "TorchScript"
+                                             : detail::printable(value.class_name)) +
+                   " with " + std::to_string(value.attributes.size()) + " attributes";
           },
           [](const TorchSize& value) { return "a torch.Size " + detail::shape_text(value.sizes); },
           [](const TorchDtype& value) { return "the type torch." + value.name; },

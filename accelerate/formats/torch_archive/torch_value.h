@@ -66,10 +66,13 @@ struct TorchDict {
   std::vector<TorchEntry> entries;
 };
 
-/// An object of TorchScript, most often a module: its attributes by name, in the order of the file.
-/// Its class and its code are not read.
+/// An object: its attributes by name, in the order of the file. Objects of TorchScript are most
+/// often modules; their class and code are not read. Objects of a Python class are read if the
+/// reader named the class; nothing of the class is executed.
 struct TorchObject {
   std::vector<TorchEntry> attributes;
+  std::string class_name;             ///< "module.Class"; "" for TorchScript.
+  std::vector<TorchValue> arguments;  ///< What Python gives the class to make the object.
 };
 
 /// torch.Size.
@@ -157,6 +160,8 @@ struct TorchValue {
   /// there is none or this is not a dict.
   [[nodiscard]] const TorchValue* find(std::string_view key) const;
   [[nodiscard]] const TorchValue* find(std::int64_t key) const;
+  /// Returns the attribute of an object; nullptr if there is none or this is no object.
+  [[nodiscard]] const TorchValue* attribute(std::string_view name) const;
   /// Returns the items of a list or tuple; empty for anything else.
   [[nodiscard]] std::span<const TorchValue> items() const;
   /// Returns a description for messages: "a dict of 3 items", "a tensor F32 [2, 3]".
