@@ -11,6 +11,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/formats/shards/deepspeed_checkpoint.h"
 #include "accelerate/formats/shards/fsdp_files.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
@@ -144,18 +145,19 @@ std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder
   return shard_files_in(folder, names.stem, files);
 }
 
-// Returns the weights that FSDP of Python saved, in a folder that has no weights in any other
-// layout; nullopt if there are none.
-std::optional<ShardCatalogue> fsdp_weights_at(const std::filesystem::path& folder,
-                                              FileSystem& files) {
+// Returns the weights that FSDP or DeepSpeed of Python saved, in a folder that has no weights in any
+// other layout; nullopt if there are none.
+std::optional<ShardCatalogue> spread_weights_at(const std::filesystem::path& folder,
+                                                FileSystem& files) {
   if (files.status(folder).kind != FileKind::directory) return std::nullopt;
   for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                            "pytorch_model.bin.index.json"})
     if (files.status(folder / name).kind != FileKind::none) return std::nullopt;
   if (is_distcp(folder, files)) return open_fsdp_model({FsdpFiles::Form::distcp, {folder}}, files);
   const auto found = fsdp_files_in(folder, kFsdpModel, 0, files);
-  if (!found) return std::nullopt;
-  return open_fsdp_model(*found, files);
+  if (found) return open_fsdp_model(*found, files);
+  if (holds_deepspeed(files, folder)) return DeepSpeedCheckpoint::open(folder, {}, files).weights();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -164,7 +166,7 @@ WeightReader weights_at(const std::filesystem::path& checkpoint, FileSystem& fil
   const auto open = [](ShardCatalogue catalogue) {
     return reader_of(std::make_shared<ShardedTensors>(ShardNames().stem, std::move(catalogue)));
   };
-  if (auto weights = fsdp_weights_at(checkpoint, files)) return open(std::move(*weights));
+  if (auto weights = spread_weights_at(checkpoint, files)) return open(std::move(*weights));
   const auto shards = shards_at(checkpoint, files);
   if (shards.empty()) return map_weights(checkpoint, files);
   return open(ShardCatalogue::open(shards, files));

@@ -43,8 +43,8 @@ struct LoadWeightsOptions {
 };
 
 /// Opens the weights at `checkpoint`: a file, an index or a folder (see map_weights), a folder of
-/// shards of ours or of PyTorch's distributed checkpoints, or a folder that FSDP of Python
-/// Accelerate saved. Throws CheckpointError. Cost: headers are read.
+/// shards of ours or of PyTorch's distributed checkpoints, or a folder that FSDP or DeepSpeed of
+/// Python saved. Throws CheckpointError. Cost: headers are read.
 [[nodiscard]] WeightReader weights_at(const std::filesystem::path& checkpoint,
                                       FileSystem& files = real_file_system());
 

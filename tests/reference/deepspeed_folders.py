@@ -115,12 +115,14 @@ def config_of(case):
 class Run:
     def __init__(self, case):
         import torch
-        from accelerate import Accelerator, DeepSpeedPlugin
+        from accelerate import Accelerator, DeepSpeedPlugin, PartialState
         from accelerate.utils import DummyOptim, DummyScheduler, set_seed
         from torch.utils.data import DataLoader, TensorDataset
         self.case = case
         set_seed(1)  # Equal random states make a small archive.
         self.accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=config_of(case)))
+        for state in (PartialState(), self.accelerator.state):  # Accelerate counts no ranks under DeepSpeed without GPUs.
+            state.process_index, state.num_processes = torch.distributed.get_rank(), case["ranks"]
         self.net = make_net(case["seed"])
         if case["optimizer"].startswith("config "):
             optimizer = DummyOptim([p for p in self.net.parameters() if p.requires_grad], lr=0.02, weight_decay=0.1)
@@ -148,16 +150,19 @@ class Run:
             if self.schedule is not None:
                 self.schedule.step()
             self.optimizer.zero_grad()
-            losses.append(self.accelerator.reduce(loss.detach(), "mean").item())
+            of_ranks = [None] * self.case["ranks"]
+            torch.distributed.all_gather_object(of_ranks, loss.item())
+            losses.append(sum(of_ranks) / len(of_ranks))
         return losses
 
     def save(self, folder):
+        import torch
         state = folder / "state"
         if self.case.get("writer"):
             self.engine.save_checkpoint(str(state), tag="global_step5", exclude_frozen_parameters=self.case.get("exclude_frozen", False))
         else:
             self.accelerator.save_state(str(state))
-        self.accelerator.wait_for_everyone()
+        torch.distributed.barrier()
 
     def full_state(self):
         """[collective] What DeepSpeed says of its weights and moments; nothing of ZeRO 0."""
@@ -193,12 +198,12 @@ def torch_goes_on(case, folder):
     if case["stage"] == 0:
         fp32 = [tensor for group in saved["optimizer"]["fp32_groups"] for tensor in group]
         moments = saved["optimizer"]["optimizer_state_dict"]["state"]
-        state = {}
+        state, steps = {}, moments[0]["step"].item()  # It steps once before the first.
         for index, (name, leaf) in enumerate((n, p) for n, p in net.named_parameters() if p.requires_grad):
             state[f"fp32.{name}"] = fp32[index]
             state |= {f"{entry}.{name}": moments[index][entry] for entry in ("exp_avg", "exp_avg_sq")}
     else:
-        state = load_file(folder / "state.safetensors")
+        state, steps = load_file(folder / "state.safetensors"), STEPS
     optimizer = optimizer_of(net, case)
     for name, leaf in net.named_parameters():
         with torch.no_grad():
@@ -211,7 +216,7 @@ def torch_goes_on(case, folder):
             else:
                 leaf.copy_(frozen[name])
         if leaf.requires_grad:
-            optimizer.state[leaf] = {"step": torch.tensor(float(STEPS)), **{entry: state[f"{entry}.{name}"].view(leaf.shape).clone()
+            optimizer.state[leaf] = {"step": torch.tensor(float(steps)), **{entry: state[f"{entry}.{name}"].view(leaf.shape).clone()
                                                                            for entry in ("exp_avg", "exp_avg_sq")}}
     losses = []
     for step in range(STEPS, 2 * STEPS):
@@ -235,7 +240,7 @@ def one_rank(folder, case):
     state = run.full_state()
     losses = run.train(STEPS, 2 * STEPS)
     weights = run.weights()
-    if run.accelerator.is_main_process:
+    if torch.distributed.get_rank() == 0:
         if state:
             save_file(state, folder / "state.safetensors")
         if case["dtype"] == "bf16":
@@ -243,7 +248,7 @@ def one_rank(folder, case):
         rates = [group["lr"] for group in run.optimizer.param_groups]
         row = dict(case, before=before, losses=losses, weights=weights, rates=rates)
         (folder / "run.json").write_text(json.dumps(row))
-    run.accelerator.wait_for_everyone()
+    torch.distributed.barrier()
     sys.stdout.flush()
     os._exit(0)  # Threads of DeepSpeed may outlive main().
 

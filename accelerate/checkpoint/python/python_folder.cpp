@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "accelerate/formats/manifest.h"
+#include "accelerate/formats/shards/deepspeed_files.h"
 
 namespace accelerate {
 namespace {
@@ -17,6 +18,7 @@ bool is_name_of_python_trainer(const std::string& name) {
                                  "README.md",
                                  "latest",
                                  "zero_to_fp32.py",
+                                 "zero_to_torch.py",
                                  "config.json",
                                  "generation_config.json",
                                  "adapter_config.json",
@@ -76,7 +78,8 @@ StateWriter writer_of(FileSystem& files, const std::filesystem::path& folder) {
                                    "pytorch_model_fsdp_0_rank0.bin",
                                    "pytorch_model_fsdp_rank0.bin",
                                    "pytorch_model_fsdp.bin"};
-  return std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); })
+  return std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); }) ||
+                 holds_deepspeed(files, folder)
              ? StateWriter::python_accelerate
              : StateWriter::this_library;
 }

@@ -1,4 +1,4 @@
-#include "accelerate/checkpoint/python/python_state.h"
+#include "accelerate/checkpoint/python/python_objects.h"
 
 #include <ATen/ops/scalar_tensor.h>
 

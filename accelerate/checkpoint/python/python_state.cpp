@@ -13,6 +13,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/checkpoint/python/python_deepspeed.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/stored_values.h"
 #include "accelerate/tensor/weights.h"
@@ -93,49 +94,60 @@ std::string model_file(const Names& names, int number) {
 
 // --- presence ------------------------------------------------------------------------------------
 
-[[noreturn]] void refuse_absent(const Names& names, const std::vector<std::string>& absent) {
-  if (names.contains("zero_to_fp32.py"))
-    throw CheckpointError(
-        "it was saved by DeepSpeed (it has zero_to_fp32.py), whose states are not read: in Python "
-        "save with a full state dict");
+// Whether DeepSpeed saved the object with this stem.
+bool is_deepspeeds(const Stem& stem, const PythonDeepSpeed& deepspeed) {
+  if (stem.kind == "model" || stem.kind == "optimizer") return stem.number < deepspeed.count();
+  if (stem.kind == "scheduler") return deepspeed.has_schedule(stem.number);
+  return stem.kind == "scaler" && deepspeed.count() > 0;
+}
+
+[[noreturn]] void refuse_absent(const std::vector<std::string>& absent) {
   throw CheckpointError("it has no " + join(absent, ", ") +
                         ": it was saved by a training that had prepared or registered less");
 }
 
 // Throws if there are files of more objects than are here.
-void check_no_more(const Names& names, const TrainingState& training) {
+void check_no_more(const Names& names, const TrainingState& training,
+                   const PythonDeepSpeed& deepspeed) {
   std::map<std::string, int> here{{"model", static_cast<int>(training.models.size())}};
   for (const auto& part : training.parts) {
     const Stem stem = parse_stem(part.stem);
     here[stem.kind] = std::max(here[stem.kind], stem.number + 1);
   }
-  const auto check = [&](const std::string& name) {
-    if (names.contains(name))
+  const auto check = [&](const std::string& name, bool found) {
+    if (found)
       throw CheckpointError("it has " + name +
                             ", for which there is no object: prepare and register everything, in "
                             "the order in which it was saved, before load_state");
   };
-  if (const auto model = model_file(names, here["model"]); !model.empty()) check(model);
-  for (const char* kind : {"optimizer", "scheduler", "custom_checkpoint"})
-    check(python_file({kind, here[kind]}, names));
+  if (here["model"] < deepspeed.count())
+    check(deepspeed.folder(here["model"]).filename().string(), true);
+  if (const auto model = model_file(names, here["model"]); !model.empty() && deepspeed.count() == 0)
+    check(model, true);
+  for (const char* kind : {"optimizer", "scheduler", "custom_checkpoint"}) {
+    const auto file = python_file({kind, here[kind]}, names);
+    check(file, names.contains(file));
+  }
 }
 
-void check_presence(const Names& names, const TrainingState& training, LoadScope scope) {
+void check_presence(const Names& names, const TrainingState& training, LoadScope scope,
+                    const PythonDeepSpeed& deepspeed) {
   std::vector<std::string> absent;
   for (const auto& model : training.models) {
     const int number = parse_stem(model.stem).number;
-    if (model_file(names, number).empty())
+    if (model_file(names, number).empty() && number >= deepspeed.count())
       absent.push_back(numbered("model", number, ".safetensors"));
   }
   for (const auto& part : training.parts) {
     const Stem stem = parse_stem(part.stem);
     const std::string file = python_file(stem, names);
     // Without random states the training keeps its present ones.
-    if (stem.kind != "random_states" && !file.empty() && !names.contains(file))
+    if (stem.kind != "random_states" && !file.empty() && !names.contains(file) &&
+        !is_deepspeeds(stem, deepspeed))
       absent.push_back(file);
   }
-  if (!absent.empty()) refuse_absent(names, absent);
-  if (scope == LoadScope::everything) check_no_more(names, training);
+  if (!absent.empty()) refuse_absent(absent);
+  if (scope == LoadScope::everything) check_no_more(names, training, deepspeed);
 }
 
 // --- states --------------------------------------------------------------------------------------
@@ -205,6 +217,23 @@ std::optional<StateDict> read_sharded(FileSystem& files, const Path& folder,
                                    part.state_dict());
 }
 
+// Returns what DeepSpeed saved of an object; nullopt if it saved nothing of it. A schedule of
+// PyTorch's has a file of its own.
+std::optional<StateDict> read_deepspeed(const PythonDeepSpeed& deepspeed, const Names& names,
+                                        const StatePart& part) {
+  const Stem stem = parse_stem(part.stem);
+  if (!is_deepspeeds(stem, deepspeed) || names.contains(python_file(stem, names)))
+    return std::nullopt;
+  try {
+    if (stem.kind == "optimizer") return deepspeed.optimizer(stem.number, part);
+    if (stem.kind == "scheduler") return deepspeed.schedule(stem.number, part);
+    return deepspeed.scaler(part);
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("the state of '" + part.stem + "' in " +
+                                        deepspeed.folder(0).string() + " does not fit");
+  }
+}
+
 // Returns nullopt if the folder has no state for this object.
 std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const Names& names,
                                     const StatePart& part) {
@@ -267,16 +296,27 @@ WeightReader open_weights(FileSystem& files, const Path& folder, const std::stri
                         " has no .metadata: it was not copied, or the save was interrupted");
 }
 
-WeightReader read_weights(FileSystem& files, const Path& folder, const Names& names,
-                          const ModelPart& model) {
-  const int number = parse_stem(model.stem).number;
-  const std::string file = model_file(names, number);
-  const Path path = folder / file;
-  auto weights = without_wrappers(open_weights(files, folder, file, number), model.view);
+const StatePart* optimizer_of(const TrainingState& training, int number) {
+  for (const auto& part : training.parts)
+    if (const Stem stem = parse_stem(part.stem); stem.kind == "optimizer" && stem.number == number)
+      return &part;
+  return nullptr;
+}
+
+// Returns weights that fit the model. `path`: where they lie.
+WeightReader fitting_weights(const Path& path, WeightReader opened, const ModelPart& model) {
+  auto weights = without_wrappers(std::move(opened), model.view);
   if (const auto report = compare_weights(model.view, weights.outlines); !report.fits())
     throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
                           ": " + report.describe());
   return weights;
+}
+
+WeightReader read_weights(FileSystem& files, const Path& folder, const Names& names,
+                          const ModelPart& model) {
+  const int number = parse_stem(model.stem).number;
+  const std::string file = model_file(names, number);
+  return fitting_weights(folder / file, open_weights(files, folder, file, number), model);
 }
 
 // Does not warn for a Trainer's folder: the Trainer learns from trainer_state.json where to continue.
@@ -307,19 +347,28 @@ CheckedTraining read_python_state(FileSystem& files, const PythonState& saved,
   const auto& [folder, manifest] = saved;
   Names names;
   for (const auto& file : manifest.files) names.insert(file.name);
+  const auto deepspeed = PythonDeepSpeed::open(files, folder);
   try {
-    check_presence(names, training, scope);
+    check_presence(names, training, scope, deepspeed);
   } catch (const CheckpointError&) {
     throw_with_context<CheckpointError>("the state of Python Accelerate in " + folder.string() +
                                         " cannot be loaded");
   }
   CheckedTraining checked(folder);
   for (const auto& model : training.models) {
-    checked.add_weights(model, read_weights(files, folder, names, model));
+    const int number = parse_stem(model.stem).number;
+    checked.add_weights(
+        model,
+        number < deepspeed.count()
+            ? fitting_weights(deepspeed.folder(number),
+                              deepspeed.weights(number, optimizer_of(training, number)), model)
+            : read_weights(files, folder, names, model));
   }
   warn_of_loaders(folder, training, names);
   for (const auto& part : training.parts) {
-    if (const auto state = read_state(files, folder, names, part)) checked.add(part, *state);
+    auto state = read_deepspeed(deepspeed, names, part);
+    if (!state) state = read_state(files, folder, names, part);
+    if (state) checked.add(part, *state);
   }
   return checked;
 }

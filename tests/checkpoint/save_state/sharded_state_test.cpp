@@ -21,7 +21,7 @@ using testing::run_ranks_shared;
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 
-constexpr SaveStateOptions kSharded{.sharded = true};
+constexpr SaveStateOptions kInShards{.sharded = true};
 
 // Tied weights, running statistics, an empty and a scalar buffer, bf16, what ranks disagree about.
 struct TiedNetImpl : torch::nn::Module {
@@ -93,7 +93,7 @@ std::map<std::string, std::string> contents(const Path& folder) {
   return all;
 }
 
-std::vector<std::string> shards_in(const Path& folder) {
+std::vector<std::string> shard_names_in(const Path& folder) {
   std::vector<std::string> names;
   for (const auto& name : real_file_system().list(folder))
     if (ShardFileName::parse(name)) names.push_back(name);
@@ -107,7 +107,7 @@ void save_both(const Path& home, int n) {
     for (int i = 0; i < 3; ++i) training.step();
     training.net->yours.fill_(ranks->rank() + 1);
     training.accelerator.save_state(home / "whole");
-    training.accelerator.save_state(home / "shards", kSharded);
+    training.accelerator.save_state(home / "shards", kInShards);
   });
 }
 
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, ShardedState,
 TEST(SaveInShards, EveryRankWritesItsShareInOneLayout) {
   const TemporaryFolder home;
   save_both(home.path(), 2);
-  const auto found = shards_in(home.path() / "shards");
+  const auto found = shard_names_in(home.path() / "shards");
   for (const char* file : {"shard-00001-model-00001-of-00001.safetensors",
                            "shard-00002-model-00001-of-00001.safetensors",
                            "shard-00001-optimizer-00001-of-00001.safetensors",
@@ -194,7 +194,7 @@ TEST(SaveInShards, AsynchronouslyHoldsTheStateOfTheCall) {
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
     StateTraining training(ranks);
     training.step();
-    training.accelerator.save_state(home.path() / "now", kSharded);
+    training.accelerator.save_state(home.path() / "now", kInShards);
     training.accelerator.save_state(home.path() / "meanwhile",
                                     {.asynchronous = true, .sharded = true});
     for (int i = 0; i < 4; ++i) training.step();
@@ -251,7 +251,7 @@ TEST(SaveInShards, WhatIsMissingOrOfAnotherModelIsNamedAndNothingChanged) {
        "a shard is missing. Its first part is"},
       {"all are of another model",
        [&](const Path& folder, const Path& other) {
-         for (const auto& name : shards_in(folder))
+         for (const auto& name : shard_names_in(folder))
            if (name.find("-model-") != std::string::npos)
              std::filesystem::copy_file(other / name, folder / name,
                                         std::filesystem::copy_options::overwrite_existing);
@@ -271,7 +271,7 @@ TEST(SaveInShards, WhatIsMissingOrOfAnotherModelIsNamedAndNothingChanged) {
     Accelerator accelerator({.communicator = ranks});
     TiedNet wider(240);
     auto prepared = accelerator.prepare(wider);
-    accelerator.save_state(home.path() / "other", kSharded);
+    accelerator.save_state(home.path() / "other", kInShards);
   });
   for (const auto& [what, make, says] : cases) {
     const Path folder = home.path() / "damaged";

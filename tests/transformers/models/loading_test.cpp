@@ -3,10 +3,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/formats/torch_archive/zip_directory.h"
 #include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/loading/load_weights.h"
+#include "tests/formats/torch_archive_support.h"
 #include "tests/support/errors.h"
+#include "tests/support/files.h"
 #include "tests/support/messages.h"
 #include "tests/support/support.h"
 #include "tests/transformers/models/small_models.h"
@@ -66,6 +70,27 @@ TEST_F(FromPretrained, ReadsWhatFsdpOfPythonSaved) {
   const TemporaryFolder out;
   model->save_pretrained(out.path(), {.safe_serialization = false});
   std::filesystem::rename(out.path() / "pytorch_model.bin", out.path() / "pytorch_model_fsdp.bin");
+  expect_equal(parameters_of(model),
+               parameters_of(AutoModel::from_pretrained(out.path().string())));
+}
+
+// As under ZeRO 0; tests/formats and tests/checkpoint read the other stages.
+TEST_F(FromPretrained, ReadsWhatDeepSpeedSaved) {
+  const auto model = AutoModel::from_pretrained(where());
+  const TemporaryFolder out;
+  model->save_pretrained(out.path(), {.safe_serialization = false});
+  const std::string file = testing::file_text(out.path() / "pytorch_model.bin");
+  std::vector<testing::ZipPart> parts;
+  for (const auto& entry : detail::read_zip_directory(testing::as_bytes(file))) {
+    std::string data(detail::byte_text(entry.bytes));
+    if (entry.name.ends_with("/data.pkl"))
+      data = testing::pickle("}" + testing::text("module") + data.substr(2, data.size() - 3) + "s");
+    parts.push_back({entry.name, data});
+  }
+  std::filesystem::remove(out.path() / "pytorch_model.bin");
+  std::filesystem::create_directory(out.path() / "global_step1");
+  std::ofstream(out.path() / "global_step1" / "mp_rank_00_model_states.pt", std::ios::binary)
+      << testing::zip_of(parts);
   expect_equal(parameters_of(model),
                parameters_of(AutoModel::from_pretrained(out.path().string())));
 }
