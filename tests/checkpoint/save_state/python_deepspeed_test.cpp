@@ -163,8 +163,8 @@ Json row_of(const std::string& name) {
 void expect_goes_on(const std::string& name, const std::shared_ptr<Communicator>& ranks,
                     int stage) {
   const Json row = row_of(name);
-  // A schedule of PyTorch's moves once a rank.
-  if (row.value("schedule", "") == "StepLR") return;
+  // A schedule of PyTorch's moves once a rank. A folder without frozen parameters lacks weights.
+  if (row.value("schedule", "") == "StepLR" || row.contains("exclude_frozen")) return;
   DeepSpeedTraining training(row, ranks, stage);
   training.accelerator.load_state(deepspeed_folders() / name / "state");
   const auto losses = training.go_on();
@@ -204,7 +204,7 @@ TEST(PythonDeepSpeed, GoesOnUnderZero3OnOtherNumbersOfRanks) {
 TEST(PythonDeepSpeed, WeightsAreLoadedIntoAModelByThemselves) {
   for (const auto& name : deepspeed_cases()) {
     const Path merged = deepspeed_folders() / name / "merged.safetensors";
-    if (!std::filesystem::exists(merged)) continue;
+    if (!std::filesystem::exists(merged) || row_of(name).contains("exclude_frozen")) continue;
     DeepSpeedNet net;
     load_checkpoint_in_model(*net, deepspeed_folders() / name / "state");
     std::map<std::string, at::Tensor> own;
