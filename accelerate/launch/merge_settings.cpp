@@ -480,6 +480,8 @@ class Merge {
                         settings_.max_restarts == 0 &&
                         std::ranges::none_of(modes, [&](const char* mode) { return is_on(mode); });
     settings_.alone = is_one || !settings_.task.empty();
+    // A process that is alone runs as if started by hand, unless somebody asks for files.
+    settings_.output.has_error_files = !settings_.alone || !settings_.output.log_dir.empty();
   }
 
   const LaunchRequest& request_;

@@ -322,8 +322,6 @@ LaunchPlan make_plan(const LaunchOptions& settings, ProgramKind kind, const Meet
     plan.first_rank = std::stoi(rank->second);
   plan.cores = settings.cores;
   plan.output = settings.output;
-  // A process that is alone runs as if started by hand, unless somebody asks for files.
-  plan.output.has_error_files = !settings.alone || !settings.output.log_dir.empty();
   set_prefixes(settings, plan);
   for (int rank = 0; rank < settings.num_processes; ++rank) {
     plan.ranks.push_back(rank_environment(settings, rank, meeting));
