@@ -47,6 +47,11 @@ class Machines : public ::testing::Test {
     return *launchers_.back();
   }
 
+  // Waits until a launcher holds the store: of those that come and go, the first one does.
+  [[nodiscard]] bool is_hosted() const {
+    return eventually([&] { return !port_is_free("127.0.0.1", port_); }, 20s);
+  }
+
   // What launcher `number`, in the order of starts, wrote to standard error.
   [[nodiscard]] std::string errors(int number) const { return text_of(output(number) + ".err"); }
   [[nodiscard]] std::string output(int number) const {
@@ -203,9 +208,11 @@ TEST_F(Machines, GoAndTheOthersGoOn) {
   const Words words = {"env=" + marks(), "await=" + go};
   Words flags = kElastic;
   flags[3] = "2:3";
-  for (int i = 0; i < 3; ++i) start(0, flags, words);
+  for (int i = 0; i < 3; ++i) {
+    start(0, flags, words);
+    ASSERT_TRUE(is_hosted());
+  }
   ASSERT_TRUE(eventually([&] { return variable(2, "WORLD_SIZE") == "3"; }, 20s)) << errors(0);
-  // Which launcher is which machine depends on who came first; the first one holds the store.
   launchers_[2]->signal(SIGKILL);
   ASSERT_TRUE(eventually([&] { return variable(0, "WORLD_SIZE") == "2"; }, 20s)) << errors(0);
   ASSERT_TRUE(eventually([&] { return variable(1, "WORLD_SIZE") == "2"; }, 20s)) << errors(1);
@@ -222,8 +229,10 @@ TEST_F(Machines, AreLostThoughARankFailsFirst) {
   Words flags = kElastic;
   flags[3] = "1:2";
   flags[5] = "2";
+  flags[7] = "last_call_timeout=20";  // Both are there from the beginning.
   const std::string lost = folder_.path() / "lost";
   start(0, flags, {"env=" + marks(), "0:fail_once=" + lost, "await=" + go});
+  ASSERT_TRUE(is_hosted());
   start(0, flags, {"env=" + marks(), "await=" + go});
   ASSERT_TRUE(eventually([&] { return variable(1, "WORLD_SIZE") == "2"; }, 20s)) << errors(0);
   folder_.write("lost", "");  // Rank 0 fails now, and a little later the machine is gone.
