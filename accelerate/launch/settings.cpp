@@ -85,4 +85,22 @@ LaunchRequest read_request(std::map<std::string, std::string> flags) {
   return request;
 }
 
+std::string detail::where_said(const LaunchRequest& request, const LaunchOptions& settings,
+                               const std::string& name) {
+  const Setting* setting = settings.asked(name);
+  const bool is_scheduled = setting != nullptr && setting->source == Setting::Source::scheduler;
+  return is_scheduled ? setting->where : request.where(name);
+}
+
+std::optional<int> detail::ranged(const LaunchRequest& request, const LaunchOptions& settings,
+                                  const std::string& name,
+                                  std::pair<std::int64_t, std::int64_t> range) {
+  const auto value = parse_int(settings.text(name));
+  if (!value) return std::nullopt;
+  if (*value >= range.first && *value <= range.second) return static_cast<int>(*value);
+  throw ConfigError(where_said(request, settings, name) + " is '" + settings.text(name) +
+                    "'; it must lie between " + std::to_string(range.first) + " and " +
+                    std::to_string(range.second) + ".");
+}
+
 }  // namespace accelerate

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/base/machine/cpu_affinity.h"
@@ -121,6 +122,20 @@ void take_from_scheduler(const LaunchRequest& request, LaunchOptions& settings);
 
 /// Decides whether mpirun starts the ranks. Warns of keys that name other hosts where there is one machine.
 void choose_starter(const LaunchRequest& request, LaunchOptions& settings);
+
+/// Says who gives the value of `name`: LaunchRequest::where(), or a variable of a scheduler.
+[[nodiscard]] std::string where_said(const LaunchRequest& request, const LaunchOptions& settings,
+                                     const std::string& name);
+
+/// Returns an integer setting that must lie within `range`; nullopt if it has no value. Throws
+/// ConfigError.
+[[nodiscard]] std::optional<int> ranged(const LaunchRequest& request, const LaunchOptions& settings,
+                                        const std::string& name,
+                                        std::pair<std::int64_t, std::int64_t> range);
+
+/// Reads how many machines take part, which one this is, how they meet, and how often their ranks are
+/// started again. Throws ConfigError.
+void read_machines(const LaunchRequest& request, LaunchOptions& settings);
 
 /// Returns warnings of what was given and changes nothing, of keys of the file that newer versions
 /// do not have, and the defaults where the user chose little.
