@@ -45,8 +45,8 @@ SETUPS = {
 
 
 # What native programs, and what this launcher, leave to Python.
-FOR_PYTHON = {"multi-GPU", "Megatron-LM", "TPU", "parallel groups"}
-REFUSED_BY_LAUNCH = {"multi-GPU", "TPU"}
+FOR_PYTHON = {"Megatron-LM", "TPU", "parallel groups"}
+REFUSED_BY_LAUNCH = {"TPU"}
 
 
 def quietly(folder):

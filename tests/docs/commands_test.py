@@ -141,6 +141,9 @@ def main():
         for place, command in commands():
             if "--machine_rank" in command:
                 machines.append((place, command))
+            elif "--rdzv_backend c10d" in command:  # The same line on each machine.
+                own = command.replace("accelerate launch", "accelerate launch --main_process_port 29501 --rdzv_conf last_call_timeout=0.1")
+                machines += [(place, own), (place, own)]
             elif ACCELERATE.search(command):
                 ran += 1
                 inside = folder / "spirals" if "accelerate.yaml" in command else folder
