@@ -91,7 +91,7 @@ def children_of(pid):
 
 def recovery(setting, words):
     def sample():
-        with two_machines(setting, words, REDUCES, "1:2", 0) as (launchers, folder, _):
+        with two_machines(setting, words, REDUCES, "1:2", 0.5) as (launchers, folder, _):  # The first one holds the store.
             begun(folder, 2)
             while not all((folder / f"reduces{rank}").exists() for rank in (0, 1)):
                 time.sleep(0.02)
