@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "accelerate/base/signal_guards.h"
+#include "accelerate/base/tcp.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -44,15 +45,10 @@ std::string numeric(const sockaddr* address, socklen_t length) {
 }
 
 std::set<std::string> addresses_of(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return {};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  const ResolvedHost found = resolve_host(host, port);
   std::set<std::string> texts;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+  for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next)
     texts.insert(numeric(one->ai_addr, one->ai_addrlen));
-  }
   return texts;
 }
 

@@ -91,19 +91,15 @@ void StoreClient::count_in() {
 bool StoreClient::wait(const std::vector<std::string>& keys, milliseconds limit) {
   send(query_about(StoreQuery::wait, keys));
   if (readable_within(limit)) return receive_number<char>() == kStopWaiting;
-  return cancel_wait();
+  return stop_waiting();
 }
 
-bool StoreClient::cancel_wait() {
+bool StoreClient::stop_waiting() {
   send(query_of(StoreQuery::cancel_wait));
   // The keys may have come while the query was on its way; then there are two answers.
   const bool came = receive_number<char>() == kStopWaiting;
   if (came) (void)receive_number<char>();
   return came;
-}
-
-void StoreClient::stop_waiting() {
-  (void)cancel_wait();
 }
 
 void StoreClient::begin_wait(const std::string& key) {
@@ -131,9 +127,9 @@ void StoreClient::send(const std::string& bytes) {
   }
 }
 
-void StoreClient::receive(void* into, std::size_t count, milliseconds limit) {
+void StoreClient::receive(void* into, std::size_t count) {
   auto* place = static_cast<char*>(into);
-  const auto end = Clock::now() + limit;
+  const auto end = Clock::now() + limit_;
   while (count > 0) {
     const ssize_t got = recv(connection_.get(), place, count, 0);
     if (got > 0) {
@@ -144,7 +140,7 @@ void StoreClient::receive(void* into, std::size_t count, milliseconds limit) {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
       if (!readable_within(std::max(left, milliseconds(0))))
-        throw StoreError("it gave no answer for " + std::to_string(limit.count() / 1000) + " s");
+        throw StoreError("it gave no answer for " + std::to_string(limit_.count() / 1000) + " s");
     } else if (errno != EINTR) {
       throw StoreError(std::string("the connection to it is lost: ") + std::strerror(errno));
     }
@@ -155,14 +151,14 @@ std::string StoreClient::receive_text() {
   const auto size = receive_number<std::uint64_t>();
   if (size > StoreLimits::kValueBytes) throw StoreError("what answered there is no store of c10d");
   std::string text(static_cast<std::size_t>(size), '\0');
-  receive(text.data(), text.size(), limit_);
+  receive(text.data(), text.size());
   return text;
 }
 
 template <typename Number>
 Number StoreClient::receive_number() {
   Number number{};
-  receive(&number, sizeof number, limit_);
+  receive(&number, sizeof number);
   return number;
 }
 

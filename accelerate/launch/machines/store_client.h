@@ -44,17 +44,15 @@ class StoreClient {
   [[nodiscard]] bool wait_is_over();
   [[nodiscard]] int fd() const { return connection_.get(); }
 
-  /// Takes begin_wait() back, whether its key has come or not.
-  void stop_waiting();
+  /// Takes a wait back. Returns whether all its keys had come.
+  bool stop_waiting();
 
   /// Counts this client among those that the constructor of c10d's store waits for.
   void count_in();
 
  private:
-  // Returns whether the keys had come.
-  bool cancel_wait();
   void send(const std::string& bytes);
-  void receive(void* into, std::size_t count, std::chrono::milliseconds limit);
+  void receive(void* into, std::size_t count);
   [[nodiscard]] std::string receive_text();
   template <typename Number>
   [[nodiscard]] Number receive_number();
