@@ -68,6 +68,7 @@ Round JobLeader::of_all(int number, StoreClient& store) {
       card = card_of(launcher, store, failed.error);
       if (card && launcher > 0) failed.error = objection(cards.front(), *card);
     } else if (terms_.token.empty()) {
+      has_torchrun_ = true;
       token_of_ranks_.clear();
     } else {
       failed.error = "machine " + std::to_string(launcher) +

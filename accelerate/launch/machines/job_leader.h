@@ -37,6 +37,8 @@ class JobLeader {
   /// Waits for the machines of round `number`, and writes its record; an error in it if they do not
   /// come or do not fit together. `store`: a client of the store.
   void begin(int number, StoreClient& store);
+  /// Whether a launcher of torchrun takes part, which does not begin another round with us.
+  [[nodiscard]] bool has_torchrun() const { return has_torchrun_; }
   /// Whether a machine of the last round is lost.
   [[nodiscard]] bool has_lost_members(StoreClient& store) const;
 
@@ -53,6 +55,7 @@ class JobLeader {
   std::string host_;
   std::string challenge_;
   std::string token_of_ranks_;
+  bool has_torchrun_ = false;
   Seal seal_;
   std::vector<int> members_;  // Of the round before.
   StoreHost store_;

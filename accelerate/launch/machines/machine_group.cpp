@@ -435,6 +435,7 @@ bool MachineGroup::goes_on_after(const EndElsewhere& end) {
 }
 
 bool MachineGroup::is_to_go_on(const EndElsewhere& end) {
+  if (leader_->has_torchrun()) return false;
   if (end.kind != EndElsewhere::Kind::failed) return options_.is_elastic;
   // A rank may have failed because a machine was lost, which the store notices later.
   const Deadline deadline(failures_ < options_.max_restarts ? milliseconds(0)

@@ -121,12 +121,12 @@ dist.destroy_process_group()
 """
 
 
-def run_both(command, first_is_ours, words):
-    """Runs a job of two machines, one started by torchrun; returns the exit codes."""
+def run_both(command, first_is_ours, words, flags=()):
+    """Runs a job of two machines, one started by torchrun, ours with `flags`; returns the exit codes."""
     port = free_port()
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2", "--master-addr",
                 "127.0.0.1", "--master-port", str(port), "--rdzv-backend", "static", "--no-python"]
-    both = [launcher(command, port, 0 if first_is_ours else 1, words),
+    both = [launcher(command, port, 0 if first_is_ours else 1, [*flags, *words]),
             [*torchrun, "--node-rank", "1" if first_is_ours else "0", *words]]
     environment = {k: v for k, v in os.environ.items() if k != "ACCELERATE_JOB_TOKEN"} | {"OMP_NUM_THREADS": "1"}
     started = [subprocess.Popen(one, stderr=subprocess.DEVNULL, env=environment) for one in both]
@@ -156,6 +156,10 @@ def join_torchrun(command):
             sums = {pathlib.Path(folder, f"sum{rank}").read_text() for rank in range(4)}
             if sums != {"[10.0, 10.0, 10.0]"}:
                 sys.exit(f"ours first: {first_is_ours}: sums {sums}")
+    # Nothing is started again: torchrun would not come to another round.
+    codes = run_both(command, True, ["/bin/sh", "-c", "[ $LOCAL_RANK = 0 ] || exit 7; sleep 5"], ("--max_restarts", "1"))
+    if codes[0] != 7:
+        sys.exit(f"a rank of ours failed in a job with torchrun: exit codes {codes}")
     print("torchrun: one job with it as machine 0 and as machine 1")
 
 
