@@ -8,6 +8,9 @@ its sentences, the share of them over 25 words, and the longest one with its lin
 --verbose prints the long sentences. --check exits 1 if a page has more than 5 % of its sentences over 25 words, or a
 prose line over 120 columns.
 
+Of Chinese, two characters count as a word, and a paragraph stands on one line of any width: a line break between Chinese
+characters would be shown as a blank, and is a fault.
+
 Not prose: code blocks, tables, headings, HTML comments and the targets of links. Code in a line counts as one word. An
 item of a list ends the sentence before it.
 """
@@ -27,7 +30,9 @@ ITEM = re.compile(r"^\s*(?:>\s?)*(?:[-*+]|\d+[.)])\s+")
 QUOTE = re.compile(r"^\s*(?:>\s?)+")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\](?:\([^)\s]*(?:\s\"[^\"]*\")?\)|\[[^\]]*\])")
 CODE = re.compile(r"(`+)(?:.*?)\1", re.DOTALL)
-END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9\x00])")
+END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9\x00])|[。！？][”’）」]*\s*")
+CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+BETWEEN_CHINESE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff\uff00-\uffef])")
 ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|cf|vs|approx|Fig|No)\.[\"')\]]*\s+$")
 
 
@@ -55,7 +60,8 @@ def plain(text):
 
 
 def words_of(sentence):
-    return sum(re.search(r"[\w\x00]", word) is not None for word in sentence.split())
+    others = CHINESE.sub(" ", sentence).split()
+    return (len(CHINESE.findall(sentence)) + 1) // 2 + sum(re.search(r"[\w\x00]", word) is not None for word in others)
 
 
 def sentences(text):
@@ -73,8 +79,16 @@ def sentences(text):
 def wide_lines(text):
     """The numbers and columns of prose lines over MOST_COLUMNS."""
     for number, line in enumerate(without_blocks(text).splitlines(), 1):
-        if len(line) > MOST_COLUMNS and not line.lstrip().startswith("|"):
+        if len(line) > MOST_COLUMNS and not line.lstrip().startswith("|") and not CHINESE.search(line):
             yield number, len(line)
+
+
+def broken_lines(text):
+    """The numbers of lines that break a paragraph between Chinese characters."""
+    for lines in paragraphs(without_blocks(text)):
+        paragraph = "\n".join(line for _, line in lines)
+        for match in BETWEEN_CHINESE.finditer(paragraph):
+            yield lines[0][0] + paragraph[:match.start()].count("\n")
 
 
 def pages_of(path):
@@ -90,7 +104,7 @@ def name_of(page):
 def report(page, verbose):
     """Prints what a page has; whether it keeps within the limits."""
     text = page.read_text(encoding="utf-8")
-    found, wide = list(sentences(text)), list(wide_lines(text))
+    found, wide, broken = list(sentences(text)), list(wide_lines(text)), list(broken_lines(text))
     long = [sentence for sentence in found if sentence[1] > MOST_WORDS]
     line, most, _ = max(found, key=lambda sentence: sentence[1], default=(0, 0, ""))
     share = len(long) / len(found) if found else 0
@@ -100,7 +114,9 @@ def report(page, verbose):
         print(f"  {number}: {words} words: {' '.join(sentence.replace(chr(0), '`…`').split())}")
     for number, columns in wide:
         print(f"  {number}: {columns} columns")
-    return share <= MOST_SHARE and not wide, len(found), len(long)
+    for number in broken:
+        print(f"  {number}: a line break between Chinese characters")
+    return share <= MOST_SHARE and not wide and not broken, len(found), len(long)
 
 
 def main():

@@ -68,7 +68,8 @@ class Block:
 
 
 def pages(only):
-    hidden = ("build/", ".venv", ".cache/")  # .venv-cuda too.
+    # .venv-cuda too; the code of Chinese pages is that of the English ones (tools/check_translations.py).
+    hidden = ("build/", ".venv", ".cache/", "docs/zh/", "README.zh.md")
     for page in sorted(ROOT.rglob("*.md")):
         name = str(page.relative_to(ROOT))
         if not name.startswith(hidden) and (only is None or name == only):

@@ -71,6 +71,26 @@ if(NOT SANITIZE)
     message(FATAL_ERROR "the new project said: ${output}")
   endif()
   step("${WORK}/prefix/${BINDIR}/accelerate" test --config_file "${WORK}/fresh/accelerate.yaml")
+
+  # The program of the page, in its place, prints what the page says.
+  file(READ "${SOURCE}/docs/first_program.md" page)
+  string(REGEX MATCH "```cpp\n([^`]+)```" program "${page}")
+  file(WRITE "${WORK}/fresh/train.cpp" "${CMAKE_MATCH_1}")
+  string(REGEX MATCHALL "```text\n[^`]+" outputs "${page}")
+  step("${CMAKE_COMMAND}" --build "${WORK}/fresh/build")
+  foreach(processes RANGE 1 2)
+    step("${WORK}/prefix/${BINDIR}/accelerate" launch --config_file "${WORK}/fresh/accelerate.yaml"
+         --num_processes ${processes} "${WORK}/fresh/build/train" WORKING_DIRECTORY "${WORK}")
+    list(POP_FRONT outputs expected)
+    string(REPLACE "```text\n" "" expected "${expected}")
+    foreach(text expected output) # Other machines round otherwise.
+      string(REGEX REPLACE "(\\.[0-9]+)[0-9][0-9]\n" "\\1\n" ${text} "${${text}}")
+    endforeach()
+    string(FIND "${output}" "${expected}" place)
+    if(place EQUAL -1)
+      message(FATAL_ERROR "${processes} processes said: ${output}, the page: ${expected}")
+    endif()
+  endforeach()
 endif()
 
 fake_libtorch("${WORK}/other" 2.11.0)

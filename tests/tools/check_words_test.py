@@ -15,6 +15,11 @@ PAGES = [
     ("- **Bold.** An item\n  of two lines\n- no full stop\n1. Third.\n", "4 sentences   0.0% over 25 words, longest 5", True),
     ("**Bold.** An end.\n> A quote\n> in two lines.\n", "3 sentences   0.0% over 25 words, longest 5", True),
     (f"One.\n\n{WIDE}\n", "  3: 128 columns", False),
+    ("两个进程运行 `train`。每个 rank 都有权重！\n", "2 sentences   0.0% over 25 words, longest 4 (line 1)", True),
+    (f"{'中文' * 25}。{'好。' * 30}\n", "31 sentences   0.0% over 25 words, longest 25 (line 1)", True),
+    (f"{'中文' * 26}。\n", "1 sentences 100.0% over 25 words, longest 26 (line 1)", False),
+    ("一行，\n两行。\n", "  1: a line break between Chinese characters", False),
+    ("- 一项\n- 两项 train\n  其余\n", "2 sentences   0.0% over 25 words", True),
 ]
 
 
