@@ -45,10 +45,8 @@ void read_nothing() {
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
 }
 
-// Runs in a copy of a process without other threads, where all functions may be called.
-[[noreturn]] void run_body(const ChildOptions& options, int failure) {
-  close(failure);  // Executing a program closes it too.
-  for (const int fd : options.closed_by_body) close(fd);
+// Takes away the parent's handlers. A handler that ran here would swallow a signal meant for the rank.
+void drop_handlers() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action{};
     if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
@@ -56,6 +54,12 @@ void read_nothing() {
     action.sa_handler = SIG_DFL;
     sigaction(signal, &action, nullptr);
   }
+}
+
+// Runs in a copy of a process without other threads, where all functions may be called.
+[[noreturn]] void run_body(const ChildOptions& options, int failure) {
+  close(failure);  // Executing a program closes it too.
+  for (const int fd : options.closed_by_body) close(fd);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   _exit(options.body());
 }
@@ -71,6 +75,7 @@ void read_nothing() {
   if (options.err >= 0) dup2(options.err, STDERR_FILENO);
   if (options.binding && options.binding->apply()) options.binding->prefer_memory();
   sigaction(SIGPIPE, &options.on_broken_pipe, nullptr);
+  drop_handlers();  // while signals are still blocked
   sigprocmask(SIG_SETMASK, &options.signal_mask, nullptr);
   if (options.body) run_body(options, failure);
   execve(image.argv[0], image.argv.data(), image.envp.data());
