@@ -29,8 +29,8 @@ WITHOUT_COUNTERPART = ("README.md", "glossary.md")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^(#{1,6}) (.*)$")
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
-# A page's line that leads to its counterpart.
-SWITCH = re.compile(r"^\[(?:English|中文)\]\(([^)]+)\)$", re.MULTILINE)
+# A page's line that leads to its counterpart, and perhaps to other pages.
+SWITCH = re.compile(r"^\[(?:English|中文)\]\(([^)]+)\)(?: · .*)?$", re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)\s]*)\)")
 NUMBER = re.compile(r"(\d+(?:[.,]\d+)*)(?:\s*((?:thousand|million|billion)\b|[万亿]))?")
@@ -94,6 +94,7 @@ class Tree:
                       if page.parent == root or page.name not in WITHOUT_COUNTERPART]
         self.revisions_path = root / "docs/zh/revisions.json"
         self.glossary = root / "docs/zh/glossary.md"
+        self.terms = list(self.read_terms())
         self.sections_by_page = {}
 
     def english(self, page):
@@ -121,7 +122,7 @@ class Tree:
         inside = path.is_relative_to(self.root.resolve())
         return f"{path.relative_to(self.root.resolve()) if inside else path}#{name}"
 
-    def terms(self):
+    def read_terms(self):
         """The rows of the glossary: Chinese, English, rejected words, each divided by 、 or comma."""
         for row in self.glossary.read_text(encoding="utf-8").splitlines() if self.glossary.exists() else ():
             cells = [cell.strip() for cell in row.strip("|").split("|")]
@@ -160,7 +161,7 @@ def code_faults(english, chinese):
 
 def term_faults(tree, english, chinese):
     there, here = words(f"{english.heading}\n{english.text}"), words(f"{chinese.heading}\n{chinese.text}")
-    for term in tree.terms():
+    for term in tree.terms:
         pattern = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in term.english)
         if re.search(rf"(?<![\w-])(?:{pattern})(?:e?s)?(?![\w-])", there, re.IGNORECASE):
             if not any(word.lower() in here.lower() for word in term.chinese):
@@ -194,19 +195,20 @@ def page_faults(tree, pair):
             yield f"{name}:{other.line}: {other.heading.lstrip('# ')}: {fault}"
 
 
-def chinese_faults(tree, page):
-    """What a Chinese page has that none may have."""
-    text = page.read_text(encoding="utf-8")
-    for target in LINK.findall(SWITCH.sub("", text)):
+def link_faults(tree, page):
+    """Links of a Chinese page to an English one that is translated."""
+    for target in LINK.findall(SWITCH.sub("", page.read_text(encoding="utf-8"))):
         path = (page.parent / target.partition("#")[0]).resolve()
         for pair in tree.pairs:
             if "://" not in target and not target.startswith("#") and path == pair.english.resolve():
                 yield f"{tree.name(page)}: {target} has a Chinese page, {tree.name(pair.chinese)}"
-    if page == tree.glossary:
-        return
-    plain = BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def wording_faults(tree, page):
+    """Words that the glossary rejects."""
+    plain = BLOCK.sub(lambda block: "\n" * block[0].count("\n"), page.read_text(encoding="utf-8"))
     for number, line in enumerate(plain.splitlines(), 1):
-        for term in tree.terms():
+        for term in tree.terms:
             for word in term.rejected:
                 if word in CODE.sub(" ", line):
                     yield f"{tree.name(page)}:{number}: '{word}' is written {term.chinese[0]} ('{term.english[0]}')"
@@ -248,10 +250,11 @@ def main():
         tree.revisions_path.write_text(text + "\n", encoding="utf-8")
     faults = [fault for pair in tree.pairs for fault in page_faults(tree, pair)]
     faults += [fault for pair in tree.pairs if pair.english.exists() for fault in switch_faults(tree, pair)]
-    faults += [fault for page in tree.chinese for fault in chinese_faults(tree, page)]
+    faults += [fault for page in tree.chinese for fault in link_faults(tree, page)]
+    faults += [fault for page in tree.chinese if page != tree.glossary for fault in wording_faults(tree, page)]
     faults += revision_faults(tree)
     print("\n".join(faults))
-    print(f"{len(tree.pairs)} translated pages, {len(list(tree.terms()))} terms, {len(faults)} faults")
+    print(f"{len(tree.pairs)} translated pages, {len(tree.terms)} terms, {len(faults)} faults")
     return 1 if faults else 0
 
 
