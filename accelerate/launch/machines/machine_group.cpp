@@ -410,7 +410,7 @@ bool MachineGroup::begin_again(LaunchResult& result) {
     result.elsewhere = await_the_end_of_all();
     if (!result.elsewhere) return false;
   }
-  if (result.interrupted_by || is_with_torchrun_) return false;
+  if (result.was_asked_to_end() || is_with_torchrun_) return false;
   try {
     // The first end counts on all machines, also where another one was seen.
     const auto end = detail::end_from(client_->get(detail::end_key(round_)));
