@@ -156,6 +156,9 @@ if(TARGET accelerate_transformers)
   set_tests_properties(trainer.golden.metrics PROPERTIES TIMEOUT 600 COST 10 LABELS trainer)
   # Whole trainings beside Transformers' Trainer.
   if(TARGET accelerate_program)
+    add_test(NAME trainer.preemption COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/preemption_test.py"
+                                             $<TARGET_FILE:accelerate_program> $<TARGET_FILE:preempted_probe>)
+    set_tests_properties(trainer.preemption PROPERTIES TIMEOUT 600 COST 30 PROCESSORS 2 LABELS "trainer;faults")
     add_test(NAME trainer.live.loop COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/loop_live.py" $<TARGET_FILE:trainer_probe>
                                             --quick --launcher $<TARGET_FILE:accelerate_program>)
     add_test(NAME trainer.live.evaluation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/evaluation_live.py"

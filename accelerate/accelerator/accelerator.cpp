@@ -214,17 +214,6 @@ Profiler Accelerator::profile(ProfileKwargs kwargs) const {
   return Profiler(std::move(kwargs), state().communicator());
 }
 
-void Accelerator::set_trigger() {
-  impl_->trigger = true;
-}
-
-bool Accelerator::check_trigger() {
-  const at::Tensor raised = at::full({1}, impl_->trigger ? 1 : 0, at::kInt);
-  communicator().all_reduce(raised, ReduceOp::sum).wait();
-  impl_->trigger = false;
-  return raised.item<int>() > 0;
-}
-
 Trackers& Accelerator::trackers_of_rank() const {
   return impl_->trackers;
 }

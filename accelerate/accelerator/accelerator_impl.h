@@ -11,6 +11,7 @@
 #include "accelerate/accelerator/resolved_settings.h"
 #include "accelerate/accelerator/settings_agreement.h"
 #include "accelerate/base/environment.h"
+#include "accelerate/base/stop_signals.h"
 #include "accelerate/checkpoint/checkpointing.h"
 #include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/optim/clipping.h"
@@ -141,6 +142,10 @@ struct Accelerator::Impl {
   void compare_at_first_step(const Models& models);
   void note_clipping(const std::string& clipping, const std::vector<detail::GradientPart>& parts);
 
+  /// Agrees with the other ranks on a signal. See Accelerator::should_stop. [collective]
+  [[nodiscard]] bool agree_to_stop();
+  void finish_earlier_save();
+
   /// See Accelerator::clip_grad_norm_.
   at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                             double norm_type);
@@ -190,10 +195,16 @@ struct Accelerator::Impl {
   detail::Checkpointing checkpointing;
   Trackers trackers;
   bool compares_at_first_step = true;
-  bool compared_loaders = false;          // In a prepare() of loaders.
-  std::string clipping_before_step = {};  // Of the first step, not compared yet.
-  bool loop_clips = false;                // It has called clip_grad_norm_.
-  bool trigger = false;
+  bool compared_loaders = false;            // In a prepare() of loaders.
+  std::string clipping_before_step = {};    // Of the first step, not compared yet.
+  bool loop_clips = false;                  // It has called clip_grad_norm_.
+  std::optional<StopSignals> stop_signals;  // Once the program asks for them.
+  int stopped_by = 0;                       // The signal on which all ranks have agreed.
+  struct SignalledSave {
+    std::filesystem::path folder;
+    SaveStateOptions options;
+  };
+  std::optional<SignalledSave> save_on_signal;
 };
 
 }  // namespace accelerate

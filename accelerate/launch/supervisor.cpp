@@ -190,6 +190,7 @@ class Supervisor {
         tell_all(SIGCONT);
       } else if (!detail::asks_to_end(signal)) {
         passed_on_usr1_ |= signal == SIGUSR1;
+        result_.launcher_was_told |= signal == SIGUSR1;
         tell_all(signal);
       } else if (signal == SIGINT && interrupts_++ > 0) {
         kill_all();
@@ -200,11 +201,13 @@ class Supervisor {
   }
 
   void interrupt(int signal) {
+    result_.launcher_was_told = true;
     if (!result_.was_asked_to_end() && !result_.first_failure) {
       result_.interrupted_by = signal;
       if (events_.interrupted) events_.interrupted(signal);
-      tell_others(EndElsewhere::Kind::interrupted,
-                  signal_name(signal) + " asked its launcher to end", 128 + signal);
+      tell_others(
+          signal == SIGTERM ? EndElsewhere::Kind::preempted : EndElsewhere::Kind::interrupted,
+          signal_name(signal) + " asked its launcher to end", 128 + signal);
     }
     stop(signal);
   }
@@ -250,7 +253,7 @@ class Supervisor {
     (was_asked ? result_.first_asked : result_.first_failure) = rank.rank;
     const auto& event = was_asked ? events_.rank_was_asked : events_.rank_failed;
     if (event) event(rank);
-    tell_others(was_asked ? EndElsewhere::Kind::interrupted : EndElsewhere::Kind::failed,
+    tell_others(was_asked ? EndElsewhere::Kind::preempted : EndElsewhere::Kind::failed,
                 was_asked ? describe_asked(rank) : describe_rank(rank), exit_code_of(rank));
   }
 

@@ -33,9 +33,10 @@ struct RankResult {
 struct EndElsewhere {
   enum class Kind {
     failed,       ///< A rank failed.
-    interrupted,  ///< Its launcher or its ranks were asked to end.
+    interrupted,  ///< A person asked its launcher to end.
     lost,         ///< Its launcher was killed, or it cannot be reached any more.
     joined,       ///< It wants to take part in a job that has begun.
+    preempted,    ///< A scheduler asked its launcher or its ranks to end.
   };
 
   Kind kind = Kind::failed;
@@ -64,7 +65,9 @@ struct LaunchResult {
   std::vector<RankResult> ranks;     ///< In the order of ranks.
   std::optional<int> first_failure;  ///< The rank whose failure ended the group.
   std::optional<int> first_asked;    ///< The rank that ended the group because it was asked to end.
-  std::optional<int> interrupted_by;      ///< The signal that asked the launcher to end.
+  std::optional<int> interrupted_by;  ///< The signal that asked the launcher to end.
+  /// Whether the launcher itself got a signal to end, or passed a SIGUSR1 on.
+  bool launcher_was_told = false;
   std::optional<EndElsewhere> elsewhere;  ///< What ended the group from another machine.
 
   /// The result of the rank that failed first; null if none did.

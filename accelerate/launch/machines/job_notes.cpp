@@ -179,7 +179,7 @@ std::string text_of(const EndElsewhere& end) {
 
 EndElsewhere end_from(const std::string& text) {
   const json value = parse_json(text);
-  return {.kind = static_cast<EndElsewhere::Kind>(std::clamp(number_in(value, "kind"), 0, 3)),
+  return {.kind = static_cast<EndElsewhere::Kind>(std::clamp(number_in(value, "kind"), 0, 4)),
           .machine = number_in(value, "machine"),
           .host = text_in(value, "host"),
           .what = text_in(value, "what"),

@@ -410,11 +410,17 @@ bool MachineGroup::begin_again(LaunchResult& result) {
     result.elsewhere = await_the_end_of_all();
     if (!result.elsewhere) return false;
   }
-  if (result.was_asked_to_end() || is_with_torchrun_) return false;
+  if (is_with_torchrun_) return false;
+  if (result.was_asked_to_end() && (result.launcher_was_told || !options_.is_elastic)) {
+    leave();
+    return false;
+  }
   try {
     // The first end counts on all machines, also where another one was seen.
     const auto end = detail::end_from(client_->get(detail::end_key(round_)));
-    if (end.kind == EndElsewhere::Kind::interrupted || !goes_on_after(end)) return false;
+    const bool is_over = end.kind == EndElsewhere::Kind::interrupted ||
+                         (end.kind == EndElsewhere::Kind::preempted && !options_.is_elastic);
+    if (is_over || !goes_on_after(end)) return false;
     if (is_watching_) (void)news();
     leave_will(false);
     client_->set(detail::ready_key(round_ + 1, number_), "");
@@ -423,6 +429,14 @@ bool MachineGroup::begin_again(LaunchResult& result) {
   }
   begin_round(round_ + 1);
   return true;
+}
+
+// Machines that come and go need not wait for this one.
+void MachineGroup::leave() {
+  try {
+    if (options_.is_elastic) client_->set(detail::lost_key(number_), detail::text_of(own_loss()));
+  } catch (const StoreError&) {  // Then the job is over.
+  }
 }
 
 // Machine 0 decides, so that all go on or none does.

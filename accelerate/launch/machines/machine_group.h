@@ -103,6 +103,7 @@ class MachineGroup : public OtherMachines {
   void ask_for_place(int running);
   void begin_watch();
   [[nodiscard]] std::optional<EndElsewhere> await_the_end_of_all();
+  void leave();
   [[nodiscard]] bool goes_on_after(const EndElsewhere& end);
   [[nodiscard]] bool is_to_go_on(const EndElsewhere& end);
   [[nodiscard]] detail::StoreClient connect();
