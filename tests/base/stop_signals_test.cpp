@@ -12,7 +12,7 @@ namespace accelerate {
 namespace {
 
 // Runs `body` in a copy of this process. Returns its exit code, or 128 + the signal that ended it.
-int in_a_child(const std::function<int()>& body) {
+int run_in_a_copy(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
   int status = 0;
@@ -23,7 +23,7 @@ int in_a_child(const std::function<int()>& body) {
 // Sends `signal` from a child of this process, so that another process than the parent sends it.
 void send_from_elsewhere(int signal) {
   const pid_t here = getpid();
-  (void)in_a_child([&] { return kill(here, signal); });
+  (void)run_in_a_copy([&] { return kill(here, signal); });
 }
 
 // Has the parent of this process send `signal`: this process becomes the parent of a copy.
@@ -44,7 +44,7 @@ int with_a_signal_of_the_parent(int signal, const std::function<int()>& then) {
 
 TEST(StopSignals, RememberTheFirstAndLiveOn) {
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
-    EXPECT_EQ(in_a_child([&] {
+    EXPECT_EQ(run_in_a_copy([&] {
                 const StopSignals signals;
                 if (StopSignals::received() != 0) return 1;
                 raise(signal);
@@ -58,7 +58,7 @@ TEST(StopSignals, RememberTheFirstAndLiveOn) {
 }
 
 TEST(StopSignals, EndWithTheLastObjectOfSeveral) {
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               const StopSignals outer;
               raise(SIGTERM);
               {
@@ -67,7 +67,7 @@ TEST(StopSignals, EndWithTheLastObjectOfSeveral) {
               return StopSignals::received() == SIGTERM && StopSignals::catches(SIGTERM) ? 0 : 1;
             }),
             0);
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               {
                 const StopSignals signals;
               }
@@ -78,7 +78,7 @@ TEST(StopSignals, EndWithTheLastObjectOfSeveral) {
 }
 
 TEST(StopSignals, ForgetAnEarlierSignal) {
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               {
                 const StopSignals signals;
                 raise(SIGTERM);
@@ -90,14 +90,14 @@ TEST(StopSignals, ForgetAnEarlierSignal) {
 }
 
 TEST(StopSignals, ASecondCtrlCEndsTheProcess) {
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               const StopSignals signals;
               raise(SIGINT);
               raise(SIGINT);
               return 0;
             }),
             128 + SIGINT);
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               const StopSignals signals;
               raise(SIGTERM);
               raise(SIGINT);
@@ -117,7 +117,7 @@ TEST(StopSignals, ACtrlCThatTheParentPassesOnIsNoSecondOne) {
 }
 
 TEST(StopSignals, LeaveAloneWhatTheProgramHandlesOrIgnores) {
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               signal(SIGTERM, SIG_IGN);
               {
                 const StopSignals signals;
@@ -132,9 +132,9 @@ TEST(StopSignals, LeaveAloneWhatTheProgramHandlesOrIgnores) {
 }
 
 TEST(StopSignals, DoNotKeepAForkedChildAlive) {
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(run_in_a_copy([] {
               const StopSignals signals;
-              const int end = in_a_child([] {
+              const int end = run_in_a_copy([] {
                 raise(SIGTERM);
                 return 0;
               });
