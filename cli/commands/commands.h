@@ -241,6 +241,13 @@ struct ReportOptions {
 /// cannot be written.
 int run_report(const ReportOptions& options, std::ostream& out);
 
+/// Whether `path` is a flight record or a folder of them, and not a training run.
+[[nodiscard]] bool has_flight_records(const std::filesystem::path& path);
+
+/// Prints the flight records at `path`: where each rank was, in which call ranks differ, and the
+/// last calls of each. Returns 1 if no record could be read. Throws FileError.
+int run_flight_report(const std::filesystem::path& path, std::ostream& out);
+
 /// Adds `report` to `app`; its outcome goes to `exit_code`.
 void setup_report(CLI::App& app, int& exit_code);
 
