@@ -329,7 +329,8 @@ class HangWatch::State {
   }
 
   void log(const std::string& report, const std::string& prefix) const {
-    std::string text = "nothing has gone on for " + format_duration(options_.limit) + ": " + report;
+    std::string text =
+        "nothing has gone on for " + format_duration(options_.limit) + ":\n" + report;
     text += "\nThe timeout of the group, " + format_duration(options_.timeout) +
             ", ends the job if nothing changes. A slow rank needs a larger ACCELERATE_HANG_LIMIT.";
     if (!prefix.empty()) {
