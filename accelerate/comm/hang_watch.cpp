@@ -296,7 +296,6 @@ class HangWatch::State {
     return {.rank = rank, .call = "", .process = describe_process(card)};
   }
 
-  // What can be said when the store does not answer.
   void report_alone(const RankFinding& own) {
     const std::string prefix = options_.prefix.empty() ? new_prefix() : options_.prefix;
     write_files(own, prefix);
