@@ -46,6 +46,13 @@ if(TARGET accelerate_program)
   set_tests_properties(launch.store_live PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;live")
 endif()
 
+# Ranks, launchers, machines and links that fail at random.
+if(TARGET accelerate_program AND TARGET template_trainer AND Python3_Interpreter_FOUND)
+  add_test(NAME launch.random_kills COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/launch/machines/random_kills.py"
+                                            "${PROJECT_BINARY_DIR}")
+  set_tests_properties(launch.random_kills PROPERTIES TIMEOUT 600 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;faults")
+endif()
+
 # How the original calls mpirun.
 if(TARGET accelerate_program)
   add_test(NAME launch.mpirun_live COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/launch/machines/mpirun_live.py"

@@ -71,6 +71,8 @@ void StoreServer::accept_all() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
+      // Without a descriptor left, epoll would report the waiting client again and again.
+      if (errno == EMFILE || errno == ENFILE) listen(false);
       return;
     }
     const Id id = next_id_++;
@@ -79,6 +81,13 @@ void StoreServer::accept_all() {
     client.id = id;
     client.socket = std::move(socket);
   }
+}
+
+// Takes clients in from now on, or lets them wait until another one has left.
+void StoreServer::listen(bool takes_clients) {
+  if (takes_clients == is_listening_) return;
+  is_listening_ = takes_clients;
+  watch(events_.get(), listener_.get(), kListener, takes_clients ? EPOLLIN : 0U, EPOLL_CTL_MOD);
 }
 
 void StoreServer::read_from(Client& client) {
@@ -381,6 +390,7 @@ void StoreServer::drop(Id id) {
   stop_waiting(client);
   const std::string will = std::move(client.will);
   clients_.erase(id);
+  listen(true);
   StoreArguments arguments(will);
   while (arguments.used() < will.size()) {
     const std::string key(arguments.key());

@@ -93,7 +93,9 @@ TEST_F(Machines, AreOneJob) {
     EXPECT_EQ(variable(rank, "MASTER_PORT"), std::to_string(port_));
     EXPECT_EQ(variable(rank, "TORCHELASTIC_USE_AGENT_STORE"), "True");
     EXPECT_EQ(variable(rank, "ACCELERATE_JOB_TOKEN"), variable(0, "ACCELERATE_JOB_TOKEN"));
+    EXPECT_EQ(variable(rank, "ACCELERATE_LAUNCH_ID"), variable(0, "ACCELERATE_LAUNCH_ID"));
   }
+  EXPECT_EQ(variable(0, "ACCELERATE_LAUNCH_ID").size(), 32U);
   EXPECT_EQ(variable(0, "ACCELERATE_JOB_TOKEN").size(), 32U);
 }
 
