@@ -7,7 +7,7 @@ A Trainer trains on two machines. A scheduler, played here, starts a launcher ag
 with the losses and the weights of one that nobody disturbed, bit for bit; and leave no process and no port. Without a new
 checkpoint within the limit it hangs.
 
-ACCELERATE_RANDOM_FAULTS says how many kills (5), ACCELERATE_RANDOM_SEED where they begin; a failure prints the seed of its
+ACCELERATE_RANDOM_FAULTS says how many kills (4), ACCELERATE_RANDOM_SEED where they begin; a failure prints the seed of its
 training, which `--seed` plays again. Machines are network namespaces where those may be had, else on loopback.
 """
 import argparse
@@ -290,7 +290,7 @@ def kinds_here():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--kills", type=int, default=int(os.environ.get("ACCELERATE_RANDOM_FAULTS", 5)))
+    parser.add_argument("--kills", type=int, default=int(os.environ.get("ACCELERATE_RANDOM_FAULTS", 4)))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("ACCELERATE_RANDOM_SEED", random.SystemRandom().randrange(10**6))))
     parser.add_argument("--keep", action="store_true", help="keep the folder of a training that fails")
     parser.add_argument("--go-on", action="store_true", help="go on after a failure")
