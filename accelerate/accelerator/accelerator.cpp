@@ -250,7 +250,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& given) {
-  torch::optim::Optimizer& optimizer = detail::real_optimizer(given, impl_->deepspeed);
+  torch::optim::Optimizer& optimizer = impl_->real_optimizer(given, {});
   impl_->require_preparable(given, {});
   impl_->ties.list_once_in(optimizer);
   for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());

@@ -80,6 +80,8 @@ struct Accelerator::Impl {
 
   /// Returns the live optimizers whose gradients must be unscaled before `parameters` are clipped.
   [[nodiscard]] Optimizers optimizers_of(const std::vector<at::Tensor>& parameters);
+  /// Returns the live optimizers that hold one of `parameters`.
+  [[nodiscard]] Optimizers holding(const std::vector<at::Tensor>& parameters);
   /// Returns the gradients that clipping `parameters` has to look at. First come the parameters
   /// that every rank has, then, for each group of ranks with shards, the parts that this rank has.
   /// Throws UsageError, which names `call`, for parameters that only another Accelerator can clip.
@@ -109,6 +111,9 @@ struct Accelerator::Impl {
   /// `beside`: the models that are given with the optimizer.
   void require_preparable(torch::optim::Optimizer& optimizer,
                           const std::vector<ModuleView>& beside);
+  /// Returns what `given` stands for, by the names that live models and `beside` give parameters.
+  [[nodiscard]] torch::optim::Optimizer& real_optimizer(torch::optim::Optimizer& given,
+                                                        const std::vector<ModuleView>& beside);
   void require_preparable(const detail::LoaderPlan& loader) const;
   /// Throws UsageError, which names `call`, if this Accelerator has nothing to save or load, and
   /// another one has prepared a model.
