@@ -356,9 +356,10 @@ def main():
     arguments = parser.parse_args()
     os.environ |= environment(0, 1, 0)
     known = cases(arguments.seed)
-    if arguments.resume:  # ZeRO 3 of DeepSpeed reads the moments of Adam alone.
+    if arguments.resume:  # ZeRO 3 of DeepSpeed reads the moments of Adam alone, and its sub-groups share one count of steps.
         found = [name for name in known if (arguments.folder / name / "universal").exists()
-                 and not (known[name]["stage"] == 3 and known[name]["optimizer"] == "Adagrad")]
+                 and not (known[name]["stage"] == 3 and known[name]["optimizer"] == "Adagrad")
+                 and "sub_group_size" not in known[name] and not (known[name]["stage"] == 3 and known[name].get("groups"))]
         if not found or not all([resume(arguments.folder / name, known[name]) for name in found]):
             raise SystemExit("DeepSpeed does not go on as here")
         return None
