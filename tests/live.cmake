@@ -232,6 +232,11 @@ if(TARGET accelerate_program AND TARGET gradient_accumulation_accelerated AND Py
   add_test(NAME examples.features COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/features_test.py"
                                           "${PROJECT_BINARY_DIR}")
   set_tests_properties(examples.features PROPERTIES TIMEOUT 900 COST 16 PROCESSORS 2)
+  if(TARGET classify_csv)
+    add_test(NAME examples.cookbook COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/cookbook_test.py"
+                                            "${PROJECT_BINARY_DIR}")
+    set_tests_properties(examples.cookbook PROPERTIES TIMEOUT 900 COST 25 PROCESSORS 2)
+  endif()
   add_test(NAME examples.fsdp COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/fsdp_test.py"
                                       "${PROJECT_BINARY_DIR}")
   set_tests_properties(examples.fsdp PROPERTIES TIMEOUT 900 COST 45 PROCESSORS 2)

@@ -116,7 +116,7 @@ class Features(unittest.TestCase):
 
     def test_every_example_is_here_and_short(self):
         others = ("common", "cv", "fsdp", "text", "nlp", "causal_lm", "text_generation", "trainer", "notebook_launcher",
-                  "bigger_than_memory", "kubernetes", "slurm")  # tests of their own
+                  "bigger_than_memory", "cookbook", "kubernetes", "slurm")  # tests of their own
         folders = sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_dir() and p.name not in others)
         self.assertEqual(folders, sorted(EXPECTED))
         for program in (ROOT / "examples").glob("*/*.cpp"):
