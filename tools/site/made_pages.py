@@ -1,6 +1,7 @@
 """Pages that the site alone has: its home, and what is made from headers and tables."""
 import os
 
+import api_pages
 import site_map
 
 ROOT = site_map.ROOT
@@ -46,15 +47,10 @@ def toctree(caption, pages, tree, here, depth=1):
     return "\n".join([*head, "", *rows, "```", ""])
 
 
-def made(name):
-    """The function that makes the page `name`, if there is one yet."""
-    return MAKERS.get(name)
-
-
 def home(tree):
     text = tree.led((ROOT / "README.md").read_text(encoding="utf-8"), "README.md", "index")
     for name, pages in site_map.sections():
-        pages = [page for page in pages if not page.startswith("made:") or made(page)]
+        pages = [page for page in pages if not page.startswith("made:") or page in MAKERS or page == "made:api"]
         text += "\n" + toctree(name, pages, tree, "index", 2)
     return text
 
@@ -64,6 +60,7 @@ MAKERS = {"made:formats": formats_page}
 
 def write_all(tree):
     tree.write("index", home(tree))
+    api_pages.write_all(tree)
     for name, make in MAKERS.items():
         tree.write(site_map.document(name), make(tree))
     for folder, parent in site_map.CHILDREN.items():
