@@ -20,6 +20,12 @@ if(Python3_Interpreter_FOUND)
   set_tests_properties(docs.words PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   # The Chinese pages say what the English ones say.
   add_test(NAME docs.translations COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_translations.py")
+  # The site, built and looked through; then in Chromium.
+  set(site "${PROJECT_SOURCE_DIR}/tests/docs")
+  add_test(NAME docs.site COMMAND ${Python3_EXECUTABLE} "${site}/site_test.py" "${PROJECT_BINARY_DIR}/site")
+  set_tests_properties(docs.site PROPERTIES TIMEOUT 400 COST 20 PROCESSORS 2 SKIP_RETURN_CODE 77 FIXTURES_SETUP site)
+  add_test(NAME docs.site_browser COMMAND ${Python3_EXECUTABLE} "${site}/site_browser.py" "${PROJECT_BINARY_DIR}/site")
+  set_tests_properties(docs.site_browser PROPERTIES TIMEOUT 400 COST 10 SKIP_RETURN_CODE 77 FIXTURES_REQUIRED site)
   # Every program and every command of the pages.
   if(TARGET accelerate_transformers)
     add_test(NAME docs.programs
@@ -31,6 +37,7 @@ if(Python3_Interpreter_FOUND)
   if(TARGET accelerate_program)
     add_test(NAME docs.commands COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/docs/commands_test.py" "${PROJECT_BINARY_DIR}")
     set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77)
+    add_test(NAME docs.flags COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/write_flags.py" $<TARGET_FILE:accelerate_program> --check)
   endif()
   add_test(NAME benchmarks.compare
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")

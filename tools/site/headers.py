@@ -83,6 +83,9 @@ class Reader:
             else:
                 start = self.at
                 made = self.item(inside)
+                if re.match(r"(?:inline )?namespace\b", self.text[start:start + 20]):
+                    found, doc, fresh = found + made, [], True
+                    continue
                 for item in made:
                     item.joined = not doc and not fresh and not item.doc
                     item.doc = doc + item.doc

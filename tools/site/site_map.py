@@ -6,8 +6,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Each section and its pages: files of the repository, or names of pages made at build ("made:…").
 SECTIONS = [
     ("Start", [
-        "docs/install.md", "docs/first_program.md", "docs/migrating_from_python.md", "docs/from_libtorch.md",
-        "examples/README.md", "docs/cookbook.md", "docs/errors.md"]),
+        "docs/install.md", "docs/first_program.md", "made:names", "docs/migrating_from_python.md",
+        "docs/from_libtorch.md", "examples/README.md", "docs/cookbook.md", "docs/errors.md"]),
     ("The loop", [
         "docs/training_loop.md", "docs/trainer.md", "docs/data_loading.md", "docs/optimizers.md", "docs/schedules.md",
         "docs/checkpoints.md", "docs/memory.md", "docs/gpu.md", "docs/utilities.md"]),
@@ -19,8 +19,8 @@ SECTIONS = [
         "docs/merge_weights.md", "docs/convert_state.md"]),
     ("Tools", ["docs/report.md", "docs/tracking.md", "docs/profiling.md", "docs/packages.md"]),
     ("Reference", [
-        "made:names", "made:api", "docs/trainer_reference.md", "docs/training_arguments.md", "docs/command_line.md",
-        "made:flags", "docs/config_keys.md", "docs/environment.md", "made:exit_codes"]),
+        "made:api", "docs/trainer_reference.md", "docs/training_arguments.md", "docs/command_line.md",
+        "docs/flags.md", "docs/config_keys.md", "docs/environment.md", "made:exit_codes"]),
     ("How it works", [
         "docs/concepts.md", "docs/communication.md", "docs/costs.md", "made:formats", "docs/decisions/README.md",
         "docs/features.md"]),
@@ -36,7 +36,7 @@ CHILDREN = {"docs/formats": "made:formats", "docs/decisions": "docs/decisions/RE
             "benchmarks/results": "docs/benchmarks.md"}
 # What the list at the left calls a page whose title is long.
 SHORT = {
-    "docs/migrating_from_python.md": "Coming from Python", "docs/README.md": "All pages",
+    "docs/migrating_from_python.md": "Migrating from Python", "docs/README.md": "All pages",
     "docs/trainer_reference.md": "The Trainer in C++", "HACKING.md": "Working on it", "docs/configuring.md": "Configuring",
     "docs/deepspeed.md": "DeepSpeed's files", "docs/report.md": "Reports", "examples/README.md": "Examples",
 }
@@ -80,7 +80,7 @@ def all_pages():
 def document(page):
     """Where a page lies on the site, without its ending: docs/models.md is "models", docs/zh/README.md "zh/index"."""
     if page.startswith("made:"):
-        return page[len("made:"):] if page != "made:api" else "api/index"
+        return {"made:api": "api/index", "made:names": "coming_from_python"}.get(page, page[len("made:"):])
     name = page.removesuffix(".md")
     if name in ("README", "docs/README", "examples/README"):
         return {"README": "index", "docs/README": "pages", "examples/README": "examples"}[name]

@@ -75,6 +75,8 @@ class Stage:
     def resolved(self, target, folder, document):
         if "://" in target or target.startswith(("#", "mailto:")):
             return target
+        if target.startswith("made:"):
+            return os.path.relpath(site_map.document(target), os.path.dirname(document) or ".") + ".md"
         path, _, anchor = target.partition("#")
         file = (folder / path).resolve()
         if not file.exists() or not file.is_relative_to(ROOT):
