@@ -4,7 +4,7 @@
 usage: site_browser.py SITE [--all]
 
 Pages render and do not scroll sideways, the console has no message, text has a contrast of 4.5 (large text 3), the
-filter of names filters, and the questions of newcomers find their page by the search. With --all looks at every page
+filter of names filters, and what newcomers type finds its page by the search. With --all looks at every page
 instead of one of each kind. Exits 77 where there is no Chromium.
 """
 import functools
@@ -39,6 +39,8 @@ QUESTIONS = [
     ("ACCELERATE_CPU_HALF", ["environment.html", "training_loop.html"]),
     ("exit code 130", ["exit_codes.html", "launching.html", "command_line.html"]),
     ("load a tokenizer", ["tokenizers.html"]),
+    ("resume after a kill", ["checkpoints.html", "trainer.html", "cookbook.html"]),
+    ("save_state", ["checkpoints.html", "api/accelerator/accelerator.html"]),
     ("TensorBoard", ["tracking.html", "formats/tensorboard.html"]),
 ]
 HARNESS = """<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><script>

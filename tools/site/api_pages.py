@@ -294,7 +294,7 @@ def ordered_headers():
 
 def first_words(item):
     words = " ".join(item.doc)
-    end = re.search(r"[.;:](?: |$)", words)
+    end = re.search(r"[.;](?: |$)", words)
     return words[:end.start() + 1] if end else words
 
 

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const root = document.documentElement.dataset.content_root || "./";
-  const common = new Set(("a an and are as at be by can do does for from how i if in is it my of on or that the this to " +
+  const common = new Set(("a after an and are as at be by can do does for from how i if in is it my of on or that the this to " +
     "use using what when where which why will with").split(" "));
   let data = null, waiting = null;
 
@@ -20,7 +20,7 @@
     return raw.entries.map(function (entry) {
       const page = raw.pages[entry[0]];
       return {
-        url: page[0] + (entry[1] ? "#" + entry[1] : ""), page: page[1], group: page[2], heading: entry[2], text: entry[3],
+        number: entry[0], url: page[0] + (entry[1] ? "#" + entry[1] : ""), page: page[1], group: page[2], heading: entry[2], text: entry[3],
         lowHeading: entry[2].toLowerCase(), lowPage: page[1].toLowerCase(), lowText: entry[3].toLowerCase(),
       };
     });
@@ -63,26 +63,48 @@
       const hits = data.filter(function (e) { return e.lowText.includes(word) || e.lowHeading.includes(word); }).length;
       return Math.log(1 + data.length / (1 + hits));
     });
+    // What the page says elsewhere counts a little: a page on which many sections have a word is about it.
+    const sectionsOfPage = words.map(function (word) {
+      const counts = {};
+      data.forEach(function (e) { if (e.lowText.includes(word)) counts[e.number] = (counts[e.number] || 0) + 1; });
+      return counts;
+    });
     const found = [];
     for (const entry of data) {
-      let score = 0, matched = 0, all = 0;
+      let score = 0, matched = 0, all = 0, own = 0;
       words.forEach(function (word, i) {
         const heading = holds(entry.lowHeading, word), page = holds(entry.lowPage, word), text = holds(entry.lowText, word);
+        const elsewhere = sectionsOfPage[i][entry.number] || 0;
         if (heading || page || text) matched += rarity[i];
+        else if (elsewhere) matched += rarity[i] * 0.5;
+        own = own || heading || text;
         all += rarity[i];
         const density = text ? Math.min(3, entry.lowText.split(word).length - 1) * 0.25 : 0;
-        score += rarity[i] * (6 * heading + 4 * page + text + density);
+        score += rarity[i] * (6 * heading + 4 * page + text + density + 0.2 * Math.min(4, elsewhere));
       });
-      if (!matched) continue;
+      if (!own) continue;
       score *= Math.pow(matched / all, 3);
-      if (entry.lowHeading.replace(/\(.*/, "") === phrase || entry.lowHeading === phrase) score += 60;
+      // A name of the interface is meant if it looks like one: "save_state", not "resume".
+      const exact = entry.lowHeading.split(",").some(function (part) { return part.trim() === phrase; });
+      if (exact) score += /_|[A-Z]/.test(query) || entry.group !== "Reference" ? 60 : 5;
       if (words.length > 1 && entry.lowText.includes(phrase)) score += 25;
       if (/^(Start|The loop|Text and models|Several processes|Tools|中文)$/.test(entry.group)) score *= 1.25;
-      if (entry.group === "Project") score *= 0.5;
+      if (phrase.startsWith("-") && entry.group === "Reference") score *= 2;
+      if (entry.group === "Project") score *= 0.3;
       found.push([score, entry]);
     }
     found.sort(function (a, b) { return b[0] - a[0]; });
-    return found.slice(0, most).map(function (pair) { return pair[1]; });
+    return spread(found.map(function (pair) { return pair[1]; })).slice(0, most);
+  }
+
+  // Not more than two places of one page before those of other pages.
+  function spread(entries) {
+    const times = {}, first = [], later = [];
+    entries.forEach(function (entry) {
+      times[entry.number] = (times[entry.number] || 0) + 1;
+      (times[entry.number] > 2 ? later : first).push(entry);
+    });
+    return first.concat(later);
   }
 
   // The words around the first hit, with all hits marked.
