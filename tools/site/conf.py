@@ -8,7 +8,7 @@ sys.path.insert(0, str(HERE))
 project = "accelerate.cpp"
 author = "the authors of accelerate.cpp"
 html_title = "accelerate.cpp"
-extensions = ["myst_parser", "search_index", "languages"]
+extensions = ["myst_parser", "search_index", "languages", "sidebar"]
 templates_path = ["templates"]
 html_static_path = ["static"]
 html_theme = "furo"
