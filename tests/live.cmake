@@ -53,6 +53,13 @@ if(TARGET accelerate_program)
   set_tests_properties(launch.store_live PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;live")
 endif()
 
+# Ranks, launchers, machines and links that fail at random.
+if(TARGET accelerate_program AND TARGET template_trainer AND Python3_Interpreter_FOUND)
+  add_test(NAME launch.random_kills COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/launch/machines/random_kills.py"
+                                            "${PROJECT_BINARY_DIR}")
+  set_tests_properties(launch.random_kills PROPERTIES TIMEOUT 600 COST 20 SKIP_RETURN_CODE 77 LABELS "launch;faults")
+endif()
+
 # How the original calls mpirun.
 if(TARGET accelerate_program)
   add_test(NAME launch.mpirun_live COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/launch/machines/mpirun_live.py"
@@ -163,6 +170,9 @@ if(TARGET accelerate_transformers)
   set_tests_properties(trainer.golden.metrics PROPERTIES TIMEOUT 600 COST 10 LABELS trainer)
   # Whole trainings beside Transformers' Trainer.
   if(TARGET accelerate_program)
+    add_test(NAME trainer.preemption COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/preemption_test.py"
+                                             $<TARGET_FILE:accelerate_program> $<TARGET_FILE:preempted_probe>)
+    set_tests_properties(trainer.preemption PROPERTIES TIMEOUT 600 COST 30 PROCESSORS 2 LABELS "trainer;faults")
     add_test(NAME trainer.live.loop COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/loop_live.py" $<TARGET_FILE:trainer_probe>
                                             --quick --launcher $<TARGET_FILE:accelerate_program>)
     add_test(NAME trainer.live.evaluation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/evaluation_live.py"

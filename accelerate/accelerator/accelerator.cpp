@@ -214,17 +214,6 @@ Profiler Accelerator::profile(ProfileKwargs kwargs) const {
   return Profiler(std::move(kwargs), state().communicator());
 }
 
-void Accelerator::set_trigger() {
-  impl_->trigger = true;
-}
-
-bool Accelerator::check_trigger() {
-  const at::Tensor raised = at::full({1}, impl_->trigger ? 1 : 0, at::kInt);
-  communicator().all_reduce(raised, ReduceOp::sum).wait();
-  impl_->trigger = false;
-  return raised.item<int>() > 0;
-}
-
 Trackers& Accelerator::trackers_of_rank() const {
   return impl_->trackers;
 }
@@ -261,7 +250,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& given) {
-  torch::optim::Optimizer& optimizer = detail::real_optimizer(given, impl_->deepspeed);
+  torch::optim::Optimizer& optimizer = impl_->real_optimizer(given, {});
   impl_->require_preparable(given, {});
   impl_->ties.list_once_in(optimizer);
   for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());

@@ -231,10 +231,6 @@ class Accelerator : public RankCalls {
   /// AcceleratorOptions::profile says. [collective at its end, with output_trace_dir]
   [[nodiscard]] Profiler profile() const;
   [[nodiscard]] Profiler profile(ProfileKwargs kwargs) const;
-  /// Raises a flag on this rank. check_trigger() returns true on all ranks if any rank raised it,
-  /// and lowers it again. [check_trigger is collective]
-  void set_trigger();
-  [[nodiscard]] bool check_trigger();
 
   // --- save -------------------------------------------------------------------------------------
   /// Writes named tensors as a safetensors file, atomically. Without `safe_serialization`, writes a
@@ -289,6 +285,19 @@ class Accelerator : public RankCalls {
   /// part may be loaded. See docs/checkpoints.md.
   std::filesystem::path load_state(const std::filesystem::path& input_dir = {},
                                    const LoadStateOptions& options = {});
+
+  /// Returns, on all ranks alike, whether a rank got SIGTERM, SIGUSR1 or SIGINT. The first call begins
+  /// to catch these signals. Call it behind a step: the batch counts as trained. [collective] Throws
+  /// UsageError inside join_uneven_inputs, and if only some ranks have called save_on_signal(). Cost:
+  /// an all-reduce of 16 bytes on the CPU; none once it is true.
+  [[nodiscard]] bool should_stop();
+  /// The exit code that says why the program ends: 128 + the signal, 0 before should_stop() was true.
+  [[nodiscard]] int stop_code() const;
+  /// Begins to catch the signals, and makes should_stop() save as save_state(output_dir, options)
+  /// does before it returns true. Call it on all ranks. Local. Throws UsageError for a folder that
+  /// save_state() would refuse, and for options.asynchronous.
+  void save_on_signal(const std::filesystem::path& output_dir = {},
+                      const SaveStateOptions& options = {});
 
   /// Registers objects with state_dict() and load_state_dict(), to be saved and loaded in this
   /// order. A shared_ptr is shared; any other object must outlive the Accelerator. Local, but must

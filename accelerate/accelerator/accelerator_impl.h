@@ -11,6 +11,7 @@
 #include "accelerate/accelerator/resolved_settings.h"
 #include "accelerate/accelerator/settings_agreement.h"
 #include "accelerate/base/environment.h"
+#include "accelerate/base/stop_signals.h"
 #include "accelerate/checkpoint/checkpointing.h"
 #include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/optim/clipping.h"
@@ -79,6 +80,8 @@ struct Accelerator::Impl {
 
   /// Returns the live optimizers whose gradients must be unscaled before `parameters` are clipped.
   [[nodiscard]] Optimizers optimizers_of(const std::vector<at::Tensor>& parameters);
+  /// Returns the live optimizers that hold one of `parameters`.
+  [[nodiscard]] Optimizers holding(const std::vector<at::Tensor>& parameters);
   /// Returns the gradients that clipping `parameters` has to look at. First come the parameters
   /// that every rank has, then, for each group of ranks with shards, the parts that this rank has.
   /// Throws UsageError, which names `call`, for parameters that only another Accelerator can clip.
@@ -108,6 +111,9 @@ struct Accelerator::Impl {
   /// `beside`: the models that are given with the optimizer.
   void require_preparable(torch::optim::Optimizer& optimizer,
                           const std::vector<ModuleView>& beside);
+  /// Returns what `given` stands for, by the names that live models and `beside` give parameters.
+  [[nodiscard]] torch::optim::Optimizer& real_optimizer(torch::optim::Optimizer& given,
+                                                        const std::vector<ModuleView>& beside);
   void require_preparable(const detail::LoaderPlan& loader) const;
   /// Throws UsageError, which names `call`, if this Accelerator has nothing to save or load, and
   /// another one has prepared a model.
@@ -140,6 +146,10 @@ struct Accelerator::Impl {
   /// run out of inputs.
   void compare_at_first_step(const Models& models);
   void note_clipping(const std::string& clipping, const std::vector<detail::GradientPart>& parts);
+
+  /// Agrees with the other ranks on a signal. See Accelerator::should_stop. [collective]
+  [[nodiscard]] bool agree_to_stop();
+  void finish_earlier_save();
 
   /// See Accelerator::clip_grad_norm_.
   at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
@@ -190,10 +200,16 @@ struct Accelerator::Impl {
   detail::Checkpointing checkpointing;
   Trackers trackers;
   bool compares_at_first_step = true;
-  bool compared_loaders = false;          // In a prepare() of loaders.
-  std::string clipping_before_step = {};  // Of the first step, not compared yet.
-  bool loop_clips = false;                // It has called clip_grad_norm_.
-  bool trigger = false;
+  bool compared_loaders = false;            // In a prepare() of loaders.
+  std::string clipping_before_step = {};    // Of the first step, not compared yet.
+  bool loop_clips = false;                  // It has called clip_grad_norm_.
+  std::optional<StopSignals> stop_signals;  // Once the program asks for them.
+  int stopped_by = 0;                       // The signal on which all ranks have agreed.
+  struct SignalledSave {
+    std::filesystem::path folder;
+    SaveStateOptions options;
+  };
+  std::optional<SignalledSave> save_on_signal;
 };
 
 }  // namespace accelerate

@@ -59,6 +59,8 @@ at::Tensor Accelerator::Impl::clip_grad_norm(const std::vector<at::Tensor>& para
                       detail::text_of(norm_type),
                   parts);
   }
+  for (const auto& part : parts)
+    for (const auto& optimizer : holding(part.holders)) optimizer.take_updates();
   if (parts.size() == 1 && parts.front().ranks == nullptr) {
     return detail::unscale_and_clip_grad_norm_(optimizers_of(parameters), parameters, max_norm,
                                                norm_type);
@@ -153,7 +155,11 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
 
 Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(
     const std::vector<at::Tensor>& parameters) {
-  if (!scales()) return {};  // Nothing to unscale.
+  return scales() ? holding(parameters) : Optimizers();  // Otherwise nothing to unscale.
+}
+
+Accelerator::Impl::Optimizers Accelerator::Impl::holding(
+    const std::vector<at::Tensor>& parameters) {
   std::unordered_set<const void*> wanted;
   for (const auto& parameter : parameters) wanted.insert(parameter.unsafeGetTensorImpl());
   const auto is_wanted = [&](const at::Tensor& leaf) {

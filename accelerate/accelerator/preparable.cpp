@@ -133,9 +133,30 @@ void Accelerator::Impl::require_preparable(const void* module, const ModuleView&
     detail::require_may_hold(optimizer.optimizer(), is_divided);
 }
 
+torch::optim::Optimizer& Accelerator::Impl::real_optimizer(torch::optim::Optimizer& given,
+                                                           const std::vector<ModuleView>& beside) {
+  const auto place_in = [](const ModuleView& view,
+                           const at::Tensor& leaf) -> std::optional<ParameterPlace> {
+    for (const auto& [name, parameter] : view.parameters)
+      if (parameter.is_same(leaf)) return ParameterPlace{name, leaf.sizes().vec()};
+    return std::nullopt;
+  };
+  const auto find = [&](const at::Tensor& leaf) -> std::optional<ParameterPlace> {
+    for (const auto& core : live_models()) {
+      const NamedShard* const shard = core->parallel().parts->shard_of(leaf);
+      if (shard != nullptr) return ParameterPlace{shard->name, shard->shape};
+      if (auto place = place_in(core->view(), leaf)) return place;
+    }
+    for (const auto& view : beside)
+      if (auto place = place_in(view, leaf)) return place;
+    return std::nullopt;
+  };
+  return detail::real_optimizer(given, deepspeed, find);
+}
+
 void Accelerator::Impl::require_preparable(torch::optim::Optimizer& given,
                                            const std::vector<ModuleView>& beside) {
-  torch::optim::Optimizer& optimizer = detail::real_optimizer(given, deepspeed);
+  torch::optim::Optimizer& optimizer = real_optimizer(given, beside);
   const auto live = live_models();
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {

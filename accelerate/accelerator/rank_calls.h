@@ -85,6 +85,10 @@ class RankCalls : public PartialState {
     }
     return value;
   }
+  /// Raises a flag on this rank. check_trigger() returns true on all ranks if any rank raised it,
+  /// and lowers it again. [check_trigger is collective]
+  void set_trigger() { trigger_ = true; }
+  [[nodiscard]] bool check_trigger();
   /// Pads every tensor along options.dim to the greatest size on any rank, so that it can be
   /// gathered. [collective]
   template <typename T>
@@ -113,6 +117,7 @@ class RankCalls : public PartialState {
 
   std::shared_ptr<GradientState> gradient_state_ = std::make_shared<GradientState>();
   bool debug_;
+  bool trigger_ = false;
 };
 
 }  // namespace accelerate

@@ -70,6 +70,18 @@ void require_same_numbers(const NamedDeepSpeed& first, const NamedDeepSpeed& oth
                       "same section in both files.");
 }
 
+// Whether DeepSpeed clips what Muon makes of gradients. At stage 0 gradients are clipped first, as
+// by the BF16_Optimizer, which stage 1 has with fp32 gradients.
+bool clips_updates(const ResolvedDeepSpeed& deepspeed) {
+  if (deepspeed.sharding.sharding_strategy == ShardingStrategy::NO_SHARD) return false;
+  const DeepSpeedFile& file = *deepspeed.file;
+  const bool is_offloaded =
+      file.text("zero_optimization.offload_optimizer.device").value_or("none") != "none";
+  return is_offloaded || deepspeed.mixed_precision != MixedPrecision::bf16 ||
+         file.integer("zero_optimization.stage") != 1 ||
+         file.text("data_types.grad_accum_dtype") != "fp32";
+}
+
 [[noreturn]] void refuse_dummy(const std::string& dummy, const std::string& section) {
   throw ConfigError("a " + dummy + " stands for the section " + section +
                     " of DeepSpeed's file, and there is none. Write the section into the file, or "
@@ -166,12 +178,13 @@ GradScalerKwargs scaling_of(const GradScalerKwargs& program,
 }
 
 torch::optim::Optimizer& real_optimizer(torch::optim::Optimizer& given,
-                                        const std::optional<ResolvedDeepSpeed>& deepspeed) {
+                                        const std::optional<ResolvedDeepSpeed>& deepspeed,
+                                        const FindParameter& find) {
   auto* dummy = dynamic_cast<DummyOptim*>(&given);
   const DeepSpeedFile* file = file_with("optimizer", deepspeed);
   if (dummy != nullptr && file == nullptr) refuse_dummy("DummyOptim", "optimizer");
   if (dummy == nullptr && file != nullptr) refuse_second(*file, "optimizer", "DummyOptim");
-  return dummy == nullptr ? given : dummy->made_from(*file);
+  return dummy == nullptr ? given : dummy->made_from(*file, find, clips_updates(*deepspeed));
 }
 
 std::shared_ptr<LRScheduler> real_schedule(const AcceleratedScheduler::Given& given,

@@ -12,6 +12,7 @@
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/resolved_deepspeed.h"
 #include "accelerate/optim/accelerated_scheduler.h"
+#include "accelerate/optim/deepspeed_optimizers.h"
 
 namespace accelerate::detail {
 
@@ -47,9 +48,10 @@ struct NamedDeepSpeed {
 
 /// Returns `given`; for a DummyOptim the optimizer that DeepSpeed's file describes. Throws
 /// ConfigError if both the file and the program have one, or neither, and as
-/// DummyOptim::made_from().
+/// DummyOptim::made_from(), which gets `find`.
 [[nodiscard]] torch::optim::Optimizer& real_optimizer(
-    torch::optim::Optimizer& given, const std::optional<ResolvedDeepSpeed>& deepspeed);
+    torch::optim::Optimizer& given, const std::optional<ResolvedDeepSpeed>& deepspeed,
+    const FindParameter& find);
 
 /// Returns the schedule that DeepSpeed's file describes if `given` is a DummyScheduler, else
 /// nullptr. Throws as real_optimizer().

@@ -8,6 +8,10 @@
 
 namespace accelerate {
 
+/// The signal by which thread_stacks.h asks a thread for its stack. Its default is to do nothing, so
+/// one that arrives late does no harm.
+inline constexpr int kStackSignal = SIGURG;
+
 /// While any object of this class lives, a SIGTERM that would have ended the process is only
 /// remembered. It ends the process when the last object is destroyed. Nothing changes where the
 /// program handles or ignores SIGTERM itself, nor in a child that was forked meanwhile. Threads:
@@ -51,12 +55,14 @@ class SuppressedSignal {
 };
 
 /// Blocks all signals in the calling thread while alive. Threads that it starts meanwhile inherit
-/// the block for good, so the program's handlers run only in threads that the program knows.
+/// the block for good, so the program's handlers run only in threads that the program knows. Leaves
+/// out kStackSignal, by which a report of a hang asks every thread for its stack.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t all;
     ::sigfillset(&all);
+    ::sigdelset(&all, kStackSignal);
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -184,18 +184,20 @@ void Checkpointing::run(const Hooks& hooks, const Path& folder) {
   }
 }
 
-Path Checkpointing::folder_to_save(const Path& output_dir) const {
-  if (!config_.automatic_checkpoint_naming) {
-    if (output_dir.empty())
-      throw UsageError(
-          "save_state() needs a folder, or project_config.automatic_checkpoint_naming");
-    return std::filesystem::absolute(output_dir).lexically_normal();
-  }
-  if (!output_dir.empty())
-    throw UsageError("save_state() was given '" + output_dir.string() +
+void Checkpointing::check_folder(const Path& output_dir, const std::string& call) const {
+  const bool is_automatic = config_.automatic_checkpoint_naming;
+  if (!is_automatic && output_dir.empty())
+    throw UsageError(call + " needs a folder, or project_config.automatic_checkpoint_naming");
+  if (is_automatic && !output_dir.empty())
+    throw UsageError(call + " was given '" + output_dir.string() +
                      "', but automatic_checkpoint_naming chooses the folder: leave one of the two "
                      "out");
-  return numbered(iteration_);
+}
+
+Path Checkpointing::folder_to_save(const Path& output_dir) const {
+  check_folder(output_dir, "save_state()");
+  if (config_.automatic_checkpoint_naming) return numbered(iteration_);
+  return std::filesystem::absolute(output_dir).lexically_normal();
 }
 
 Path Checkpointing::numbered(std::int64_t number) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "accelerate/checkpoint/background_save.h"
@@ -39,6 +40,9 @@ class Checkpointing {
   std::filesystem::path load(const std::filesystem::path& input_dir,
                              const LoadStateOptions& options, const DescribeToLoad& describe,
                              Communicator& ranks);
+
+  /// Throws UsageError, which names `call`, unless save() may be given `output_dir`.
+  void check_folder(const std::filesystem::path& output_dir, const std::string& call) const;
 
   /// See Accelerator::wait_for_save.
   void wait(const Communicator& ranks) { background_.wait_before(ranks); }

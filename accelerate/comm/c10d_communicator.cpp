@@ -25,11 +25,8 @@ namespace {
 
 using detail::C10dPending;
 using detail::check_peer;
-using detail::describe_tensor;
 using detail::GroupDiagnosis;
 using detail::Sentence;
-
-constexpr int kEveryone = -1;
 
 class C10dCommunicator final : public Communicator {
  public:
@@ -64,14 +61,14 @@ class C10dCommunicator final : public Communicator {
 
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
     auto staged = stage(tensor, op);
-    return start_all_reduce("all_reduce", staged.tensor, op, std::move(staged.finish));
+    return start_all_reduce(FlightKind::all_reduce, staged.tensor, op, std::move(staged.finish));
   }
 
   Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
     check_peer(destination, size());
     auto staged = stage(tensor, op);
     return start(
-        "reduce", staged.tensor,
+        FlightKind::reduce, staged.tensor,
         [&](std::vector<at::Tensor>& tensors) {
           c10d::ReduceOptions options;
           options.reduceOp = c10d_op(op);
@@ -87,7 +84,7 @@ class C10dCommunicator final : public Communicator {
     auto out = stage(output, op);
     auto in = stage(input, op);
     return start(
-        "reduce_scatter", in.tensor,
+        FlightKind::reduce_scatter, in.tensor,
         [&](std::vector<at::Tensor>& tensors) {
           c10d::ReduceScatterOptions options;
           options.reduceOp = c10d_op(op);
@@ -101,7 +98,7 @@ class C10dCommunicator final : public Communicator {
 
   Work broadcast(at::Tensor tensor, int source) override {
     check_peer(source, size());
-    return start("broadcast", as_bytes(tensor), [&](std::vector<at::Tensor>& tensors) {
+    return start(FlightKind::broadcast, as_bytes(tensor), [&](std::vector<at::Tensor>& tensors) {
       c10d::BroadcastOptions options;
       options.rootRank = source;
       return connection_.backend->broadcast(tensors, options);
@@ -111,7 +108,7 @@ class C10dCommunicator final : public Communicator {
   Work all_gather(at::Tensor output, at::Tensor input) override {
     detail::check_parts("all_gather", input, output, size());
     auto out = as_bytes(output);
-    return start("all_gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
+    return start(FlightKind::all_gather, as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
       return connection_.backend->_allgather_base(out, tensors[0], {});
     });
   }
@@ -120,7 +117,7 @@ class C10dCommunicator final : public Communicator {
     check_peer(destination, size());
     std::vector<std::vector<at::Tensor>> parts;
     if (rank() == destination) parts.push_back(all_as_bytes(outputs));
-    return start("gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
+    return start(FlightKind::gather, as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
       c10d::GatherOptions options;
       options.rootRank = destination;
       return connection_.backend->gather(parts, tensors, options);
@@ -131,7 +128,7 @@ class C10dCommunicator final : public Communicator {
     check_peer(source, size());
     std::vector<std::vector<at::Tensor>> parts;
     if (rank() == source) parts.push_back(all_as_bytes(inputs));
-    return start("scatter", as_bytes(output), [&](std::vector<at::Tensor>& tensors) {
+    return start(FlightKind::scatter, as_bytes(output), [&](std::vector<at::Tensor>& tensors) {
       c10d::ScatterOptions options;
       options.rootRank = source;
       return connection_.backend->scatter(tensors, parts, options);
@@ -140,7 +137,7 @@ class C10dCommunicator final : public Communicator {
 
   Work all_to_all(at::Tensor output, at::Tensor input) override {
     auto out = as_bytes(output);
-    return start("all_to_all", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
+    return start(FlightKind::all_to_all, as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
       std::vector<int64_t> equal_parts;
       return connection_.backend->alltoall_base(out, tensors[0], equal_parts, equal_parts, {});
     });
@@ -148,24 +145,23 @@ class C10dCommunicator final : public Communicator {
 
   Work send(at::Tensor tensor, int destination, int tag) override {
     check_peer(destination, size());
-    return start_point_to_point("send to rank ", destination, as_bytes(tensor),
-                                [&](std::vector<at::Tensor>& tensors) {
-                                  return connection_.backend->send(tensors, destination, tag);
-                                });
+    return start_message(FlightKind::send, destination, as_bytes(tensor),
+                         [&](std::vector<at::Tensor>& tensors) {
+                           return connection_.backend->send(tensors, destination, tag);
+                         });
   }
 
   Work receive(at::Tensor tensor, int source, int tag) override {
     check_peer(source, size());
-    return start_point_to_point("receive from rank ", source, as_bytes(tensor),
-                                [&](std::vector<at::Tensor>& tensors) {
-                                  return connection_.backend->recv(tensors, source, tag);
-                                });
+    return start_message(FlightKind::receive, source, as_bytes(tensor),
+                         [&](std::vector<at::Tensor>& tensors) {
+                           return connection_.backend->recv(tensors, source, tag);
+                         });
   }
 
   void barrier() override {
     diagnosis_->throw_if_aborted("barrier");
-    if (!group_.device.is_cpu()) return barrier_of_devices();
-    barrier_of_hosts(Sentence("barrier"));
+    group_.device.is_cpu() ? barrier_of_hosts(FlightKind::barrier) : barrier_of_devices();
   }
 
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
@@ -181,6 +177,7 @@ class C10dCommunicator final : public Communicator {
     sub.size = static_cast<int>(ranks.size());
     if (sub.size == 1) return single_communicator();
     sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
+    sub.label = detail::label_of_part(group_.label, ranks, splits_ - 1);
     sub.look = [this, ranks] {
       group_.traits.knows_who_is_there ? connection_.shared->engine().require_presence_of(ranks)
                                        : diagnosis_->throw_if_given_up(ranks);
@@ -259,7 +256,7 @@ class C10dCommunicator final : public Communicator {
   // its peers are still making. An engine of devices connects in its first operation.
   void meet() {
     try {
-      barrier_of_hosts(Sentence("meeting the other ranks"), group_.times.meeting);
+      barrier_of_hosts(FlightKind::meeting, group_.times.meeting);
     } catch (const CommError& error) {
       abort(detail::first_line(error));
       let_engine_go();
@@ -268,10 +265,10 @@ class C10dCommunicator final : public Communicator {
   }
 
   void barrier_of_hosts(const Sentence& what, const std::optional<Deadline>& deadline = {}) {
-    auto waiting = waiting_for(kEveryone);
+    auto waiting = waiting_for(what);
     waiting.deadline = deadline;
     const auto barrier = run(what, [&] { return connection_.backend->barrier(); });
-    C10dPending(barrier, what, waiting, diagnosis_).wait();
+    C10dPending(barrier, what, std::move(waiting), diagnosis_).wait();
   }
 
   // The wait() of an engine that orders streams does not block the host; reading a result does.
@@ -300,8 +297,7 @@ class C10dCommunicator final : public Communicator {
     return bytes;
   }
 
-  // `what`: the collective that is made of it, for errors.
-  Work start_all_reduce(const char* what, const at::Tensor& tensor, ReduceOp op,
+  Work start_all_reduce(FlightKind what, const at::Tensor& tensor, ReduceOp op,
                         std::function<void()> finish) {
     return start(
         what, tensor,
@@ -326,26 +322,33 @@ class C10dCommunicator final : public Communicator {
       if (then) then();
       if (!in_place) output.copy_(part_of(all).view_as(output));
     };
-    return start_all_reduce("reduce_scatter", whole.tensor, op, finish);
+    return start_all_reduce(FlightKind::reduce_scatter, whole.tensor, op, finish);
   }
 
   template <typename Call>
-  Work start(const char* what, at::Tensor tensor, Call call, std::function<void()> then = {}) {
+  Work start(FlightKind what, at::Tensor tensor, Call call, std::function<void()> then = {}) {
     Sentence sentence(what, tensor);
     refuse_when_aborted(sentence);
     // Engines that compare calls need empty tensors as calls too. Gloo does not accept them.
     if (tensor.numel() == 0 && !group_.traits.moves_every_dtype) return {};
-    std::vector<at::Tensor> tensors = {std::move(tensor)};
-    auto work = run(sentence, [&] { return call(tensors); });
-    return pending(std::move(work), std::move(sentence), kEveryone, std::move(then));
+    return begin(std::move(sentence), std::move(tensor), std::move(call), std::move(then));
   }
 
   template <typename Call>
-  Work start_point_to_point(const char* what, int peer, at::Tensor tensor, Call call) {
-    const Sentence sentence(what + std::to_string(peer));
+  Work start_message(FlightKind what, int peer, at::Tensor tensor, Call call) {
+    Sentence sentence(what, tensor, peer);
     refuse_when_aborted(sentence);
+    return begin(std::move(sentence), std::move(tensor), std::move(call), nullptr);
+  }
+
+  template <typename Call>
+  Work begin(Sentence what, at::Tensor tensor, Call call, std::function<void()> then) {
+    auto waiting = waiting_for(what);
     std::vector<at::Tensor> tensors = {std::move(tensor)};
-    return pending(run(sentence, [&] { return call(tensors); }), sentence, peer, nullptr);
+    auto work = run(what, [&] { return call(tensors); });
+    return Work(std::make_unique<C10dPending>(std::move(work), std::move(what), std::move(waiting),
+                                              diagnosis_),
+                std::move(then));
   }
 
   void refuse_when_aborted(const Sentence& what) const {
@@ -363,24 +366,21 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  // `peer` is the other end of a message, or kEveryone. A send or receive of Gloo fails when a wait
-  // for it ends early, so it gets one long wait.
-  Work pending(c10::intrusive_ptr<c10d::Work> work, Sentence what, int peer,
-               std::function<void()> then) {
-    return Work(std::make_unique<C10dPending>(std::move(work), std::move(what), waiting_for(peer),
-                                              diagnosis_),
-                std::move(then));
-  }
-
-  C10dPending::Waiting waiting_for(int peer) {
-    const bool is_message = peer != kEveryone;
-    return {is_message && !group_.traits.ends_when_aborted, group_.traits.knows_who_is_there,
-            !group_.device.is_cpu(), is_message ? 0 : ++collectives_, peer};
+  // A send or receive of Gloo fails when a wait for it ends early, so it gets one long wait.
+  C10dPending::Waiting waiting_for(const Sentence& what) {
+    const bool is_message = what.peer >= 0;
+    const std::uint64_t number = is_message ? 0 : ++collectives_;
+    return {.in_one_piece = is_message && !group_.traits.ends_when_aborted,
+            .names_late_ranks = group_.traits.knows_who_is_there,
+            .orders_streams = !group_.device.is_cpu(),
+            .number = number,
+            .ticket = flight_.begin(what, number)};
   }
 
   C10dGroup group_;
   c10::intrusive_ptr<c10d::Store> first_store_;  // The group's store before any renewal.
   std::shared_ptr<GroupDiagnosis> diagnosis_;
+  detail::GroupFlight flight_ = detail::flight_of(group_.label, rank(), size());
   C10dConnection connection_;
   std::string name_;
   // Split-off groups, aborted with this group unless they were detached.

@@ -16,8 +16,9 @@ namespace accelerate {
 
 std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::Store> store,
                                                      int rank, int size, const GroupTimes& times,
-                                                     c10::Device device) {
+                                                     c10::Device device, detail::GroupLabel label) {
   C10dGroup group{std::move(store), rank, size, times, device};
+  group.label = std::move(label);
   group.connect = [](const C10dGroup& made, const std::function<void()>&) {
     return C10dConnection{made.store,
                           detail::make_nccl_backend(
@@ -28,8 +29,10 @@ std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::St
 
 std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store,
                                                      int rank, int size, const GroupTimes& times,
-                                                     const std::string& address) {
+                                                     const std::string& address,
+                                                     detail::GroupLabel label) {
   C10dGroup group{std::move(store), rank, size, times};
+  group.label = std::move(label);
   group.traits.scatters_by_all_reduce = true;
   group.connect = [address](const C10dGroup& made, const std::function<void()>& look) {
     return C10dConnection{
@@ -41,8 +44,9 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
 
 std::shared_ptr<Communicator> make_shared_memory_communicator(
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, const GroupTimes& times,
-    std::shared_ptr<detail::LocalPeers> peers) {
+    std::shared_ptr<detail::LocalPeers> peers, detail::GroupLabel label) {
   C10dGroup group{std::move(store), rank, size, times};
+  group.label = std::move(label);
   group.traits = {.moves_every_dtype = true,
                   .has_mean = true,
                   .ends_when_aborted = true,

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "accelerate/comm/deadline.h"
+#include "accelerate/comm/flight_recorder.h"
 
 namespace c10d {
 class Backend;
@@ -54,6 +55,7 @@ struct C10dGroup {
   std::function<C10dConnection(const C10dGroup&, const std::function<void()>& look)> connect = {};
   /// Called while the ranks of a sub-group join; throws when a rank will never join.
   std::function<void()> look = {};
+  detail::GroupLabel label = {};
 };
 
 namespace detail {

@@ -1,36 +1,31 @@
 #include "accelerate/comm/c10d_pending.h"
 
-#include <c10/util/accumulate.h>
-
-#include <sstream>
 #include <utility>
 
 #include "accelerate/base/error.h"
 
 namespace accelerate::detail {
 
-std::string Sentence::text() const {
-  const std::string begin = call != nullptr ? call + (": " + name) : name;
-  if (!has_tensor) return begin;
-  std::ostringstream text;
-  text << begin << " of " << c10::toString(dtype) << at::IntArrayRef(sizes);
-  return text.str();
-}
-
-std::uint64_t Sentence::bytes() const {
-  return has_tensor ? c10::multiply_integers(sizes) * c10::elementSize(dtype) : 0;
-}
-
 C10dPending::C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
                          std::shared_ptr<GroupDiagnosis> diagnosis)
     : work_(std::move(work)),
       what_(std::move(what)),
-      waiting_(waiting),
+      waiting_(std::move(waiting)),
       diagnosis_(std::move(diagnosis)) {}
 
 void C10dPending::wait() {
   if (diagnosis_->aborted()) diagnosis_->throw_if_aborted(what_.text());
-  if (waiting_.orders_streams) return order_streams();
+  waiting_.ticket.waits();
+  try {
+    waiting_.orders_streams ? order_streams() : wait_in_slices();
+  } catch (...) {
+    waiting_.ticket.fails();
+    throw;
+  }
+  waiting_.ticket.ends();
+}
+
+void C10dPending::wait_in_slices() {
   detail::Waiting waiting([this] { return what_.text(); }, *diagnosis_, waiting_.deadline);
   while (!finished_within(waiting)) {
     diagnosis_->throw_if_aborted(what_.text());
@@ -57,7 +52,7 @@ void C10dPending::order_streams() {
 }
 
 CallInGroup C10dPending::call() const {
-  return {what_.text(), waiting_.number, waiting_.peer, what_.bytes()};
+  return {what_.text(), waiting_.number, what_.peer, what_.bytes()};
 }
 
 bool C10dPending::finished_within(const detail::Waiting& waiting) {

@@ -8,6 +8,7 @@
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/deadline.h"
 #include "accelerate/comm/gloo.h"
+#include "accelerate/comm/hang_watch.h"
 #include "accelerate/comm/nccl.h"
 #include "accelerate/comm/process_store.h"
 #include "accelerate/comm/selection.h"
@@ -33,24 +34,49 @@ std::string checked_backend(const EngineOptions& engine) {
   return "nccl";
 }
 
+// Returns the recorder of `watch`, which lives until the last group has let its recorder go.
+std::shared_ptr<detail::FlightRecorder> recorder_of(
+    const std::shared_ptr<detail::HangWatch>& watch) {
+  if (!watch->recorder()) return nullptr;
+  return {watch, watch->recorder().get()};
+}
+
+struct Meeting {
+  const detail::MeetingPlace& place;
+  const Deadline& deadline;
+  std::shared_ptr<detail::FlightRecorder> recorder;
+};
+
+std::shared_ptr<Communicator> connect(const RendezvousOptions& options, const EngineOptions& engine,
+                                      const std::string& backend, const Meeting& meeting) {
+  const auto& store = meeting.place.store;
+  const GroupTimes times(options.timeout, meeting.deadline);
+  if (backend == "nccl") {
+    return stage_on(make_nccl_communicator(store, options.rank, options.world_size, times,
+                                           engine.device, {meeting.recorder, "world", {}}),
+                    engine.device);
+  }
+  auto group =
+      detail::connect_on_cpu(store, {options.rank, options.world_size, times,
+                                     meeting.place.local_address, backend, meeting.recorder});
+  return engine.device.is_cpu() ? group : stage_on(std::move(group), c10::kCPU);
+}
+
 }  // namespace
 
 std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options,
                                          const EngineOptions& engine) {
   const auto backend = checked_backend(engine);
+  const auto hangs = detail::hang_options_from_env(options.timeout);
   if (options.world_size == 1) return single_communicator();
   if (backend == "gloo") detail::check_socket_interface();
   const Deadline deadline(options.timeout);
   const auto meeting = detail::open_meeting(options, deadline);
-  const GroupTimes times(options.timeout, deadline);
-  if (backend == "nccl") {
-    return stage_on(make_nccl_communicator(meeting.store, options.rank, options.world_size, times,
-                                           engine.device),
-                    engine.device);
-  }
-  auto group = detail::connect_on_cpu(
-      meeting.store, {options.rank, options.world_size, times, meeting.local_address, backend});
-  return engine.device.is_cpu() ? group : stage_on(std::move(group), c10::kCPU);
+  const auto watch = std::make_shared<detail::HangWatch>(options.rank, options.world_size, hangs);
+  watch->introduce({meeting.store, options.master_addr, options.master_port});
+  auto group = connect(options, engine, backend, {meeting, deadline, recorder_of(watch)});
+  watch->start();
+  return group;
 }
 
 }  // namespace accelerate

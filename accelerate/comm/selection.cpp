@@ -67,6 +67,14 @@ std::vector<int> ranks_of(const Hosts& hosts, int host) {
   return ranks;
 }
 
+std::vector<int> first_ranks(const Hosts& hosts) {
+  std::vector<int> ranks;
+  for (int host = 0; host < count_hosts(hosts); ++host) {
+    ranks.push_back(ranks_of(hosts, host).front());
+  }
+  return ranks;
+}
+
 std::string who_is_where(const Hosts& hosts) {
   std::string text;
   for (int host = 0; host < count_hosts(hosts); ++host) {
@@ -93,18 +101,21 @@ std::shared_ptr<Communicator> connect_hosts(const StorePtr& store, const Selecti
   const int place = hosts.peers->index();
   Hierarchy parts;
   parts.host_of = hosts.host_of;
-  parts.flat = make_gloo_communicator(part_of(store, "flat"), options.rank, options.size,
-                                      options.times, options.address);
+  parts.flat =
+      make_gloo_communicator(part_of(store, "flat"), options.rank, options.size, options.times,
+                             options.address, {options.recorder, "world", {}});
   parts.inside = here.size() == 1
                      ? single_communicator()
                      : make_shared_memory_communicator(
                            part_of(store, ("inside/" + std::to_string(host)).c_str()), place,
-                           static_cast<int>(here.size()), options.times, hosts.peers);
+                           static_cast<int>(here.size()), options.times, hosts.peers,
+                           {options.recorder, "host " + std::to_string(host), here});
   if (place == 0) {
     const Deadline meeting_of_leaders(of_leaders(options.times.meeting.left()));
     parts.between = make_gloo_communicator(part_of(store, "between"), host, count_hosts(hosts),
                                            {of_leaders(options.times.timeout), meeting_of_leaders},
-                                           options.address);
+                                           options.address,
+                                           {options.recorder, "between hosts", first_ranks(hosts)});
   }
   return make_hierarchical_communicator(std::move(parts));
 }
@@ -129,8 +140,8 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
                                              const SelectionOptions& options) {
   const auto log = get_logger("accelerate.comm");
   const auto connect_gloo = [&] {
-    return make_gloo_communicator(store, options.rank, options.size, options.times,
-                                  options.address);
+    return make_gloo_communicator(store, options.rank, options.size, options.times, options.address,
+                                  {options.recorder, "world", {}});
   };
   const auto choice = part_of(store, "selection");
   require_equal_wishes(choice, options);
@@ -149,7 +160,7 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
   if (count == 1) {
     log.info(std::to_string(options.size) + " ranks talk through shared memory");
     return make_shared_memory_communicator(store, options.rank, options.size, options.times,
-                                           hosts.peers);
+                                           hosts.peers, {options.recorder, "world", {}});
   }
   if (count == options.size) {
     refuse_if_wished(choice, options, "every rank is on a host of its own");

@@ -8,6 +8,7 @@
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/deadline.h"
+#include "accelerate/comm/flight_recorder.h"
 
 namespace c10d {
 class Store;
@@ -22,6 +23,8 @@ struct SelectionOptions {
   std::string address;  ///< Local address that peers on other hosts connect to.
   /// "gloo" or "shared_memory"; empty: chosen automatically. Must be the same on all ranks.
   std::string wish;
+  std::shared_ptr<FlightRecorder> recorder =
+      nullptr;  ///< Where collectives are recorded, if at all.
 };
 
 /// Returns what ACCELERATE_COMM asks for: "gloo", "shared_memory", or empty. Throws ConfigError for

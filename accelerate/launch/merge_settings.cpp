@@ -316,6 +316,13 @@ class Merge {
                                    : std::min<std::int64_t>(part, fewest_cores(settings_.cores));
   }
 
+  void require_seconds(const char* flag, double least) const {
+    const auto seconds = parse_double(text(flag));
+    if (!seconds || (*seconds >= least && *seconds <= 1e6)) return;
+    throw ConfigError("--" + std::string(flag) + " is '" + text(flag) + "'; it must lie between " +
+                      (least > 0 ? "0.01" : "0") + " and 1000000 seconds.");
+  }
+
   void read_port_and_grace_period() {
     settings_.main_process_port =
         ranged("main_process_port", {0, 65535}).value_or(is_one_machine() ? 0 : kUsualPort);
@@ -325,6 +332,8 @@ class Merge {
                         "'; it must lie between 0 and 1000000 seconds.");
     }
     settings_.grace_period = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+    require_seconds("monitor_interval", 0.01);
+    require_seconds("hang_limit", 0);
   }
 
   // --- What ranks write ----------------------------------------------------------------------

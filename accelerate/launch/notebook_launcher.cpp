@@ -259,7 +259,7 @@ int run_rank(const std::function<std::string()>& body, Results& results, int ran
 [[noreturn]] void fail(const LaunchResult& launched, const Results& results) {
   if (launched.interrupted_by)
     throw LaunchError("the ranks were ended by " + signal_name(*launched.interrupted_by));
-  const int rank = launched.first_failure.value_or(0);
+  const int rank = launched.first_failure.value_or(launched.first_asked.value_or(0));
   const RankResult& result = launched.ranks[static_cast<std::size_t>(rank)];
   if (const std::string text = results.read(rank);
       result.exit_code == 1 && text.starts_with(kThrew))
@@ -283,7 +283,7 @@ std::vector<std::string> detail::run_in_forks(const std::function<std::string()>
     };
     const LaunchResult launched = launch(plan);
     if (launched.exit_code() != 0) {
-      if (launched.interrupted_by || restarts == options.max_restarts) fail(launched, results);
+      if (launched.was_asked_to_end() || restarts == options.max_restarts) fail(launched, results);
       continue;
     }
     std::vector<std::string> returned;

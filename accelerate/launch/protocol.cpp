@@ -86,6 +86,10 @@ void export_common(SharedVariables& variables) {
   if (settings.is_on("debug")) variables.set("ACCELERATE_DEBUG_MODE", "true");
   if (settings.is_on("enable_cpu_affinity")) variables.set("ACCELERATE_CPU_AFFINITY", "1");
   if (settings.is_on("no_cpu_affinity")) variables.set("ACCELERATE_CPU_AFFINITY", "0");
+  for (const char* flag : {"monitor_interval", "hang_limit"}) {
+    if (settings.asked(flag) == nullptr) continue;
+    variables.set(variable_of(*find_flag(flag)), settings.text(flag));
+  }
   const std::string gpus = settings.text("gpu_ids");
   if (!gpus.empty() && lower(gpus) != "all") variables.set("CUDA_VISIBLE_DEVICES", gpus);
 }
@@ -272,7 +276,7 @@ Environment rank_environment(const LaunchOptions& settings, int rank, const Meet
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
   if (meeting.max_restarts > 0 || meeting.is_hosted)
-    environment["ACCELERATE_LAUNCH_ID"] = launch_id();
+    environment["ACCELERATE_LAUNCH_ID"] = meeting.job.empty() ? launch_id() : meeting.job;
   return environment;
 }
 

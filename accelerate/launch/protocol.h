@@ -17,6 +17,9 @@ struct MeetingPoint {
   int port = 0;
   /// A secret of the job's ranks, 32 hexadecimal digits; empty if they are told none.
   std::string token = {};
+  /// The same on all machines of a job, and different in every other job; empty if this launcher is
+  /// the only one that knows of the job.
+  std::string job = {};
   int machine = 0;  ///< Number of this machine.
   int machines = 1;
   int first_rank = 0;       ///< Of this machine.

@@ -41,6 +41,13 @@ std::string describe_rank(const RankResult& rank) {
   return rank.error.empty() ? text : text + ": " + rank.error;
 }
 
+std::string describe_asked(const RankResult& rank) {
+  const int signal = rank.signal.value_or(rank.exit_code.value_or(128) - 128);
+  return "rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) +
+         ") ended after " + seconds(rank.ran_for) + " because it was asked to (" +
+         signal_name(signal) + ")";
+}
+
 std::string likely_cause(const RankResult& rank) {
   switch (rank.signal.value_or(0)) {
     case SIGKILL:
@@ -64,12 +71,12 @@ std::string describe_end(const EndElsewhere& end) {
 }
 
 std::string describe_others(const LaunchResult& result) {
-  if (!result.first_failure && !result.elsewhere) return {};
+  if (!result.first_failure && !result.first_asked && !result.elsewhere) return {};
   std::string text;
   std::vector<int> stopped;
   std::vector<int> done;
   for (const auto& rank : result.ranks) {
-    if (rank.rank == result.first_failure) continue;
+    if (rank.rank == result.first_failure || rank.rank == result.first_asked) continue;
     if (rank.stopped_by_us) {
       stopped.push_back(rank.rank);
     } else if (!rank.failed()) {

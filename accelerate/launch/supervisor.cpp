@@ -8,18 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/text.h"
 #include "accelerate/launch/child.h"
 #include "accelerate/launch/guardian.h"
 #include "accelerate/launch/output/error_report.h"
 #include "accelerate/launch/output/rank_output.h"
+#include "accelerate/launch/process_group.h"
 #include "accelerate/launch/program.h"
 #include "accelerate/launch/signals.h"
 
@@ -59,6 +56,13 @@ std::string exec_sentence(const std::string& program, int error) {
 
 int exit_code_of(const RankResult& rank) {
   return rank.signal ? 128 + *rank.signal : rank.exit_code.value_or(1);
+}
+
+// Whether a rank that failed says by its exit code that a scheduler asked it to end. A death by
+// SIGTERM may have any cause; a death by a signal that was passed on has that one.
+bool was_asked_to_end(const RankResult& rank, bool passed_on_usr1) {
+  if (rank.signal) return *rank.signal == SIGUSR1 && passed_on_usr1;
+  return rank.exit_code == 128 + SIGTERM || rank.exit_code == 128 + SIGUSR1;
 }
 
 class Supervisor {
@@ -185,6 +189,8 @@ class Supervisor {
         detail::stop_like_ctrl_z();
         tell_all(SIGCONT);
       } else if (!detail::asks_to_end(signal)) {
+        passed_on_usr1_ |= signal == SIGUSR1;
+        result_.launcher_was_told |= signal == SIGUSR1;
         tell_all(signal);
       } else if (signal == SIGINT && interrupts_++ > 0) {
         kill_all();
@@ -195,11 +201,13 @@ class Supervisor {
   }
 
   void interrupt(int signal) {
-    if (!result_.interrupted_by && !result_.first_failure) {
+    result_.launcher_was_told = true;
+    if (!result_.was_asked_to_end() && !result_.first_failure) {
       result_.interrupted_by = signal;
       if (events_.interrupted) events_.interrupted(signal);
-      tell_others(EndElsewhere::Kind::interrupted,
-                  signal_name(signal) + " asked its launcher to end", 128 + signal);
+      tell_others(
+          signal == SIGTERM ? EndElsewhere::Kind::preempted : EndElsewhere::Kind::interrupted,
+          signal_name(signal) + " asked its launcher to end", 128 + signal);
     }
     stop(signal);
   }
@@ -230,12 +238,23 @@ class Supervisor {
       if (rank.result.failed() && !rank.result.stopped_by_us) failures.push_back(rank.result);
     }
     if (failures.empty() || stopping_) return;
-    std::ranges::stable_partition(failures, [](const auto& r) { return r.signal.has_value(); });
-    result_.first_failure = failures.front().rank;
-    if (events_.rank_failed) events_.rank_failed(failures.front());
-    tell_others(EndElsewhere::Kind::failed, describe_rank(failures.front()),
-                exit_code_of(failures.front()));
+    // A rank that lost one of the first two kinds fails too.
+    std::ranges::stable_sort(failures, {}, [this](const RankResult& rank) {
+      if (was_asked_to_end(rank, passed_on_usr1_)) return 1;
+      return rank.signal ? 0 : 2;
+    });
+    note_end(failures.front());
     stop(SIGTERM);
+  }
+
+  // `rank`: the first that did not succeed.
+  void note_end(const RankResult& rank) {
+    const bool was_asked = was_asked_to_end(rank, passed_on_usr1_);
+    (was_asked ? result_.first_asked : result_.first_failure) = rank.rank;
+    const auto& event = was_asked ? events_.rank_was_asked : events_.rank_failed;
+    if (event) event(rank);
+    tell_others(was_asked ? EndElsewhere::Kind::preempted : EndElsewhere::Kind::failed,
+                was_asked ? describe_asked(rank) : describe_rank(rank), exit_code_of(rank));
   }
 
   // Whether the process has ended. Sets `status`, unless other code has collected the process.
@@ -312,6 +331,7 @@ class Supervisor {
   Clock::time_point started_ = Clock::now();
   std::optional<Clock::time_point> deadline_;
   int interrupts_ = 0;
+  bool passed_on_usr1_ = false;
   bool stopping_ = false;
   bool killed_ = false;
 };
@@ -326,7 +346,10 @@ const RankResult* LaunchResult::failed_rank() const {
 
 int LaunchResult::exit_code() const {
   if (interrupted_by) return 128 + *interrupted_by;
-  if (const RankResult* rank = failed_rank()) return exit_code_of(*rank);
+  const auto first = std::ranges::find_if(ranks, [&](const RankResult& rank) {
+    return rank.rank == first_failure || rank.rank == first_asked;
+  });
+  if (first != ranks.end()) return exit_code_of(*first);
   return elsewhere ? elsewhere->exit_code : 0;
 }
 
@@ -342,43 +365,3 @@ LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events, OtherMac
 }
 
 }  // namespace accelerate
-
-namespace accelerate::detail {
-namespace {
-
-namespace fs = std::filesystem;
-
-// /proc/PID/stat: "PID (name) state ppid pgrp …"; the name may hold blanks and parentheses.
-bool runs_in_group(const fs::path& process, pid_t leader) {
-  std::ifstream file(process / "stat");
-  std::string text;
-  std::getline(file, text);
-  const auto end_of_name = text.rfind(')');
-  if (end_of_name == std::string::npos) return false;
-  std::istringstream fields(text.substr(end_of_name + 1));
-  char state = 0;
-  pid_t parent = 0;
-  pid_t group = 0;
-  fields >> state >> parent >> group;
-  return group == leader && state != 'Z' && state != 'X';
-}
-
-}  // namespace
-
-bool group_runs(pid_t leader) {
-  if (kill(-leader, 0) != 0) return false;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    if (parse_int(entry.path().filename().string()) && runs_in_group(entry.path(), leader)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void signal_group(pid_t leader, int signal) {
-  kill(-leader, signal);
-  if (asks_to_end(signal)) kill(-leader, SIGCONT);
-}
-
-}  // namespace accelerate::detail

@@ -12,20 +12,6 @@
 
 #include "accelerate/launch/plan.h"
 
-namespace accelerate::detail {
-
-// Process groups as the kernel sees them.
-
-/// Whether a process of the group of `leader` still runs. Zombies do not count, because in a
-/// container without an init process nobody may ever collect them.
-[[nodiscard]] bool group_runs(pid_t leader);
-
-/// Sends `signal` to every process of the group. When `signal` asks to end, stopped processes
-/// (Ctrl-Z, SIGSTOP) are continued too, or they would never receive it.
-void signal_group(pid_t leader, int signal);
-
-}  // namespace accelerate::detail
-
 namespace accelerate {
 
 /// How one rank ended. Exactly one of exit_code and signal is set.
@@ -47,9 +33,10 @@ struct RankResult {
 struct EndElsewhere {
   enum class Kind {
     failed,       ///< A rank failed.
-    interrupted,  ///< Its launcher was asked to end.
+    interrupted,  ///< A person asked its launcher to end.
     lost,         ///< Its launcher was killed, or it cannot be reached any more.
     joined,       ///< It wants to take part in a job that has begun.
+    preempted,    ///< A scheduler asked its launcher or its ranks to end.
   };
 
   Kind kind = Kind::failed;
@@ -75,15 +62,21 @@ class OtherMachines {
 };
 
 struct LaunchResult {
-  std::vector<RankResult> ranks;          ///< In the order of ranks.
-  std::optional<int> first_failure;       ///< The rank whose failure ended the group.
-  std::optional<int> interrupted_by;      ///< The signal that asked the launcher to end.
+  std::vector<RankResult> ranks;     ///< In the order of ranks.
+  std::optional<int> first_failure;  ///< The rank whose failure ended the group.
+  std::optional<int> first_asked;    ///< The rank that ended the group because it was asked to end.
+  std::optional<int> interrupted_by;  ///< The signal that asked the launcher to end.
+  /// Whether the launcher itself got a signal to end, or passed a SIGUSR1 on.
+  bool launcher_was_told = false;
   std::optional<EndElsewhere> elsewhere;  ///< What ended the group from another machine.
 
   /// The result of the rank that failed first; null if none did.
   [[nodiscard]] const RankResult* failed_rank() const;
-  /// 0 when every rank succeeded, 128 + signal after an interruption, else the exit code of the
-  /// first failure (128 + its signal when one killed it), here or on another machine.
+  /// Whether the launcher or a rank was asked to end. Then nothing is started again.
+  [[nodiscard]] bool was_asked_to_end() const { return interrupted_by || first_asked; }
+  /// 0 when every rank succeeded, 128 + signal if the launcher or a rank was asked to end, else the
+  /// exit code of the first failure (128 + its signal when one killed it), here or on another
+  /// machine.
   [[nodiscard]] int exit_code() const;
 };
 
@@ -91,6 +84,8 @@ struct LaunchResult {
 struct LaunchEvents {
   /// A rank failed; the other ranks are told to end.
   std::function<void(const RankResult&)> rank_failed;
+  /// A rank ended because it was asked to; the other ranks are told to end.
+  std::function<void(const RankResult&)> rank_was_asked;
   /// The launcher was asked to end; the ranks were sent the same signal.
   std::function<void(int signal)> interrupted;
   /// Another machine ended the job; the ranks here are told to end.
@@ -104,6 +99,10 @@ struct LaunchEvents {
 /// The first rank that fails ends the group: SIGTERM to all, SIGKILL after plan.grace_period. If
 /// several ranks are found dead at the same moment, one that a signal killed counts as first. The
 /// others have probably only noticed its death. A rank that exits with 0 early is no failure.
+///
+/// A rank that exits with 143 or 138, which is 128 + SIGTERM or SIGUSR1, says that it was asked to
+/// end. It ends the group as a failure does, but it is no failure. Nor is a death by SIGUSR1 if the
+/// caller passed that signal on.
 ///
 /// SIGINT, SIGTERM, SIGHUP and SIGQUIT to the caller go to every rank, with the same grace period;
 /// a second SIGINT kills immediately. SIGUSR1, SIGUSR2 and SIGWINCH are passed on. SIGTSTP stops
@@ -127,6 +126,9 @@ LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {},
 /// "rank 1 (pid 4242) was killed by SIGSEGV (Segmentation fault) after 0.2 s", and the error that
 /// the rank told of.
 [[nodiscard]] std::string describe_rank(const RankResult& rank);
+
+/// "rank 1 (pid 4242) ended after 8.1 s because it was asked to (SIGUSR1)".
+[[nodiscard]] std::string describe_asked(const RankResult& rank);
 
 /// Names, in a sentence, what often ends a rank like this; "" if there is nothing to name.
 [[nodiscard]] std::string likely_cause(const RankResult& rank);

@@ -20,8 +20,10 @@
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/muon.h"
+#include "accelerate/optim/algorithms/muon_with_aux_adam.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/optim/algorithms/step_support.h"
+#include "accelerate/optim/clips_updates.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/offloaded_state.h"
@@ -112,7 +114,8 @@ struct AcceleratedOptimizer::Core {
   [[nodiscard]] bool calls_closure_once() const {
     const auto& type = typeid(*optimizer);
     return fused || type == typeid(torch::optim::RMSprop) || type == typeid(Adafactor) ||
-           type == typeid(Lion) || type == typeid(Muon) || type == typeid(ScheduleFreeAdamW);
+           type == typeid(Lion) || type == typeid(Muon) || type == typeid(MuonWithAuxAdam) ||
+           type == typeid(ScheduleFreeAdamW);
   }
 
   at::Tensor step_on_gradients() const {
@@ -235,6 +238,7 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
     return;
   }
   if (core_->scaler) core_->scaler->reset(&optimizer());
+  if (auto* updates = dynamic_cast<ClipsUpdates*>(&optimizer())) updates->forget_updates();
   optimizer().zero_grad(set_to_none);
   core_->zero_grad_of_shards(set_to_none);
 }
@@ -277,6 +281,16 @@ bool AcceleratedOptimizer::step_was_skipped() const {
 
 void AcceleratedOptimizer::unscale_gradients() const {
   if (core_->scaler) core_->scaler->unscale_(&optimizer(), gradients());
+}
+
+void AcceleratedOptimizer::take_updates() const {
+  auto* updates = dynamic_cast<ClipsUpdates*>(&optimizer());
+  if (updates == nullptr || !updates->clips_updates()) return;
+  unscale_gradients();
+  // A step that is skipped averages nothing in.
+  if (core_->scales() && core_->scaler->found_inf(&optimizer())) return;
+  for_each_live(core_->sharded, [](const auto& model) { model->follow_leaves(); });
+  updates->take_updates();
 }
 
 std::vector<at::Tensor> AcceleratedOptimizer::gradients() const {

@@ -81,6 +81,9 @@ class AcceleratedOptimizer {
   /// Divides the gradients by the scale that the scaler gave the loss, once per step. [collective
   /// with a scaler]
   void unscale_gradients() const;
+  /// Lets an optimizer whose updates are clipped make them now, unless a gradient overflowed; see
+  /// ClipsUpdates. Unscales first. [collective with a scaler, and over a sharded model]
+  void take_updates() const;
   /// Returns the gradients that exist, group by group, each once: parameters() of a LibTorch module
   /// lists tied weights as often as they are used.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;

@@ -13,21 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "accelerate/launch/config/deepspeed_file.h"
+#include "accelerate/optim/deepspeed_optimizers.h"
 #include "accelerate/optim/lr_scheduler.h"
 
 namespace accelerate {
-
-/// What the file's "auto" means.
-struct DummyOptimOptions {
-  double lr = 1e-3;
-  double weight_decay = 0;
-  std::optional<std::tuple<double, double>> betas{};  ///< Default: the optimizer's.
-  std::optional<double> eps{};                        ///< Default: the optimizer's.
-};
 
 class DummyOptim final : public torch::optim::Optimizer {
  public:
@@ -40,8 +32,12 @@ class DummyOptim final : public torch::optim::Optimizer {
   at::Tensor step(LossClosure closure = nullptr) override;
 
   /// Returns the optimizer of the file's section "optimizer"; makes it at the first call. Throws
-  /// ConfigError for a type that is not built, and for options that the type does not have.
-  [[nodiscard]] torch::optim::Optimizer& made_from(const DeepSpeedFile& file);
+  /// ConfigError for a type that is not built, and for options that the type does not have. Muon
+  /// asks `find` for each parameter, and throws UsageError for one without a place. It gets
+  /// `clips_updates`.
+  [[nodiscard]] torch::optim::Optimizer& made_from(const DeepSpeedFile& file,
+                                                   const FindParameter& find = nullptr,
+                                                   bool clips_updates = false);
   /// Returns the real optimizer; null before prepare().
   [[nodiscard]] torch::optim::Optimizer* made() const { return made_.get(); }
   [[nodiscard]] const DummyOptimOptions& dummy_options() const { return options_; }

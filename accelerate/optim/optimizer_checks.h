@@ -59,6 +59,9 @@ std::vector<const char*> needed_moments(const typename Kind::Options& options) {
     return {"state1"};
   } else if constexpr (std::is_same_v<Kind, Muon>) {
     return {"momentum_buffer"};
+  } else if constexpr (std::is_same_v<Kind, MuonWithAuxAdam>) {
+    if (options.use_muon()) return {"momentum_buffer"};
+    return {"exp_avg", "exp_avg_sq"};
   } else if constexpr (std::is_same_v<Kind, ScheduleFreeAdamW>) {
     return {"z", "exp_avg_sq"};
   } else {

@@ -15,6 +15,7 @@
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/muon.h"
+#include "accelerate/optim/algorithms/muon_with_aux_adam.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 
 namespace accelerate::detail {
@@ -146,12 +147,15 @@ struct AlgorithmKind : OptimizerKind<O, S, P> {
 struct Adafactor : AlgorithmKind<accelerate::Adafactor, AdafactorParamState, AdafactorOptions> {};
 struct Lion : AlgorithmKind<accelerate::Lion, LionParamState, LionOptions> {};
 struct Muon : AlgorithmKind<accelerate::Muon, MuonParamState, MuonOptions> {};
+struct MuonWithAuxAdam : AlgorithmKind<accelerate::MuonWithAuxAdam, MuonWithAuxAdamParamState,
+                                       MuonWithAuxAdamOptions> {};
 struct ScheduleFreeAdamW : AlgorithmKind<accelerate::ScheduleFreeAdamW, ScheduleFreeAdamWParamState,
                                          ScheduleFreeAdamWOptions> {};
 
 /// The names of the optimizers that any_optimizer_kind knows, for messages.
 inline constexpr const char* kKnownOptimizers =
-    "SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor, Lion, Muon, ScheduleFreeAdamW";
+    "SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor, Lion, Muon, MuonWithAuxAdam, "
+    "ScheduleFreeAdamW";
 
 /// Calls `visit(Kind{})` for each known optimizer until one call returns true. Returns whether one
 /// did.
@@ -159,7 +163,7 @@ template <typename Visit>
 bool any_optimizer_kind(const Visit& visit) {
   return visit(Adam{}) || visit(AdamW{}) || visit(SGD{}) || visit(Adagrad{}) || visit(RMSprop{}) ||
          visit(LBFGS{}) || visit(Adafactor{}) || visit(Lion{}) || visit(Muon{}) ||
-         visit(ScheduleFreeAdamW{});
+         visit(MuonWithAuxAdam{}) || visit(ScheduleFreeAdamW{});
 }
 
 }  // namespace accelerate::detail

@@ -22,7 +22,7 @@ namespace accelerate {
 
 /// Replaces every tensor of the optimizer's state (moments, momentum buffers, …) by `fn` of it.
 /// Does not visit step counters that LibTorch keeps as numbers. Knows SGD, Adam, AdamW, Adagrad,
-/// RMSprop, LBFGS, Adafactor, Lion, Muon and ScheduleFreeAdamW. Throws UsageError for any other class
+/// RMSprop, LBFGS, Adafactor, Lion, Muon, MuonWithAuxAdam and ScheduleFreeAdamW. Throws UsageError for any other class
 /// whose state is not empty; the error names the class.
 void map_state_tensors(torch::optim::Optimizer& optimizer,
                        const std::function<at::Tensor(const at::Tensor&)>& fn);

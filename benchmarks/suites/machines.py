@@ -9,6 +9,9 @@
   namespaces) whose cable carries 1 Gbit/s each way (`tc tbf`), fp32, AdamW. Theirs are Python Accelerate's DDP and
   PyTorch's FSDP 2, over Gloo under `torchrun`. **Sent**: what the cable of one host carried from it, in the whole run,
   by the number of its steps; it depends on no clock.
+- **Store**: until 1,000 and 10,000 clients on loopback have each set a key, got the key of another one, and passed a
+  barrier of all; the launcher's store, beside `TCPStore` with libuv and the older one. The clients are one thread of
+  Python, which takes a part of each time. c10d's stores ask for the name of each client: a slow name server slows them.
 
 Ranks write down when they begin.
 """
@@ -17,11 +20,13 @@ import contextlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 
-from harness import BenchmarkError, Contender, Summary, alternate, free_port, run, stop
+from harness import FOLDER, BenchmarkError, Contender, Summary, alternate, free_port, run, stop
 from report import Absent, AtMost, Row, Share, Times
 from two_hosts import ADDRESSES, CABLE, two_hosts, why_not
 
@@ -160,6 +165,51 @@ def steps_across(setting, say):
     return rows
 
 
+@contextlib.contextmanager
+def serving(setting, command, port):
+    """Starts what serves a store on `port`, and ends it afterwards."""
+    server = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, env=setting.environment(), start_new_session=True)
+    try:
+        end = time.monotonic() + LIMIT_SECONDS
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            if time.monotonic() > end or server.poll() is not None:
+                raise BenchmarkError(f"`{command[0]}` did not serve a store")
+            time.sleep(0.02)
+        yield
+    finally:
+        server.stdin.close()
+        stop(server)
+        server.wait()
+
+
+def store(setting, clients, kind):
+    """Milliseconds until all clients have passed the barrier."""
+    def sample():
+        port = free_port()
+        command = ([setting.accelerate, "launch", "--cpu", "--num_machines", 2, "--machine_rank", 0, "--num_processes", 2,
+                    "--main_process_ip", "127.0.0.1", "--main_process_port", port, "/bin/true"] if kind == "ours" else
+                   [setting.venv / "bin" / "python", setting.original("store"), port, kind])
+        with serving(setting, command, port):
+            return run(setting, [sys.executable, FOLDER / "store_clients.py", port, clients]).report()["seconds"] * 1e3
+    return sample
+
+
+def stores(setting, say):
+    """Rows: for each number of clients, ours beside both of theirs."""
+    rows = []
+    for clients in (200,) if setting.quick else (1000, 10_000):
+        kinds = ("ours", "libuv", "older")
+        samples = alternate([Contender(kind, store(setting, clients, kind)) for kind in kinds], setting.rounds, say)
+        ours, libuv, older = (Summary.of(samples[kind]) for kind in kinds)
+        rows += [Row(f"store, {clients:,} clients, beside libuv", "ms", ours, libuv, None),
+                 Row(f"store, {clients:,} clients, beside the older one", "ms", ours, older, None)]
+    return rows
+
+
 def row(setting, say, what, mine, other, target):
     samples = alternate([Contender("ours", mine), Contender("theirs", other)], setting.rounds, say)
     return Row(what, "ms", Summary.of(samples["ours"]), Summary.of(samples["theirs"]), target)
@@ -171,4 +221,4 @@ def measure(setting, say):
             row(setting, say, "recovery from a lost machine", recovery(setting, ours), recovery(setting, theirs), Times(3)),
             row(setting, say, "64 ranks", many_ranks(setting, lambda: setting.launch(64, no_op)),
                 many_ranks(setting, lambda: setting.torchrun(64, "--no-python", no_op)), AtMost(5000))]
-    return rows + steps_across(setting, say)
+    return rows + steps_across(setting, say) + stores(setting, say)

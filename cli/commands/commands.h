@@ -208,15 +208,16 @@ int run_merge_weights(const MergeCommandOptions& options, std::ostream& out);
 /// Adds `merge-weights` to `app`; its outcome goes to `exit_code`.
 void setup_merge_weights(CLI::App& app, int& exit_code);
 
-// `accelerate convert-state`: writes a checkpoint so that FSDP of Python Accelerate goes on from it.
+// `accelerate convert-state`: writes a checkpoint so that Python goes on from it.
 
 struct ConvertStateOptions {
   std::filesystem::path source;  ///< A checkpoint of save_state.
   std::filesystem::path output;  ///< A new folder.
+  std::string to = "fsdp";       ///< "fsdp" or "universal", which is DeepSpeed's.
 };
 
 /// Converts, and says on `out` what was written. Returns the exit code. Throws what
-/// write_state_for_python throws. Starts no process and loads no LibTorch.
+/// write_state_for_python and write_state_for_deepspeed throw, and ConfigError. Starts no process and loads no LibTorch.
 int run_convert_state(const ConvertStateOptions& options, std::ostream& out);
 
 /// Adds `convert-state` to `app`; its outcome goes to `exit_code`.
@@ -240,6 +241,13 @@ struct ReportOptions {
 /// complete. Returns the exit code. Throws what RunSource throws, and FileError when the page
 /// cannot be written.
 int run_report(const ReportOptions& options, std::ostream& out);
+
+/// Whether `path` is a flight record or a folder of them, and not a training run.
+[[nodiscard]] bool has_flight_records(const std::filesystem::path& path);
+
+/// Prints the flight records at `path`: where each rank was, in which call ranks differ, and the
+/// last calls of each. Returns 1 if no record could be read. Throws FileError.
+int run_flight_report(const std::filesystem::path& path, std::ostream& out);
 
 /// Adds `report` to `app`; its outcome goes to `exit_code`.
 void setup_report(CLI::App& app, int& exit_code);

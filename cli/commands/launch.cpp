@@ -55,6 +55,11 @@ LaunchEvents events_to(std::ostream& err, const LaunchPlan& plan) {
       err << "  ending the other ranks, which have up to " << grace(plan) << "\n";
     err.flush();
   };
+  events.rank_was_asked = [&](const RankResult& rank) {
+    err << note(describe_asked(rank));
+    if (plan.ranks.size() > 1) err << "  the other ranks have up to " << grace(plan) << " to end\n";
+    err.flush();
+  };
   events.interrupted = [&](int signal) {
     err << note(signal_name(signal) + " goes to " + std::to_string(plan.ranks.size()) +
                 (plan.ranks.size() == 1 ? " rank, which has up to " : " ranks, which have up to ") +
@@ -137,9 +142,10 @@ int run_rounds(const Job& job) {
     LaunchResult result =
         launch(plan, job.quiet ? LaunchEvents{} : events_to(job.err, plan), job.machines);
     const bool was_told = result.elsewhere.has_value();
-    const bool again = job.machines ? job.machines->begin_again(result)
-                                    : result.failed_rank() != nullptr && !result.interrupted_by &&
-                                          restarts < job.settings.max_restarts;
+    const bool again = job.machines
+                           ? job.machines->begin_again(result)
+                           : result.failed_rank() != nullptr && !result.was_asked_to_end() &&
+                                 restarts < job.settings.max_restarts;
     if (!job.quiet) {
       if (result.elsewhere && !was_told) job.err << note(describe_end(*result.elsewhere));
       job.err << describe_others(result);

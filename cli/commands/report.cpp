@@ -19,7 +19,10 @@ RUN is the output_dir of a training, or a checkpoint-N folder. The page is made 
 run_log.jsonl, else from trainer_state.json, as Python's Trainer writes it too. It has curves of
 losses, learning rate, gradients, speed and metrics, where a step's time goes, and tables of
 evaluations, checkpoints, arguments and notes. It is one file that needs nothing from the network.
-Its times come from the log alone: the same log gives the same page.)";
+Its times come from the log alone: the same log gives the same page.
+
+RUN may also be a flight record, or a folder of them: what each rank's last collectives were. They
+are printed, with the first call in which ranks differ, and no page is written.)";
 
 std::filesystem::path page_path(const ReportOptions& options, const RunSource& source) {
   if (!options.output.empty()) return options.output;
@@ -34,6 +37,7 @@ std::filesystem::path page_path(const ReportOptions& options, const RunSource& s
 }  // namespace
 
 int run_report(const ReportOptions& options, std::ostream& out) {
+  if (has_flight_records(options.run)) return run_flight_report(options.run, out);
   const RunSource source(options.run);
   const auto path = page_path(options, source);
   const RunHistory& history = source.history();

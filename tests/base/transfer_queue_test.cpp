@@ -228,7 +228,7 @@ TEST_F(TransferQueueTest, StartsThreadsThatTakeNoSignalsWhenFirstUsed) {
   while (blocked_signals_of("file-read").size() < 3) queue.read(file, 0, found.bytes()).wait();
   for (const std::string& mask : blocked_signals_of("file-read")) {
     // SIGKILL and SIGSTOP cannot be blocked, nor two signals of the C library.
-    EXPECT_EQ(mask, "SigBlk:\tfffffffe7ffbfeff");
+    EXPECT_EQ(mask, "SigBlk:\tfffffffe7fbbfeff");
   }
   EXPECT_TRUE(blocked_signals_of("file-write").empty());
 }

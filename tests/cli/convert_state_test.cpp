@@ -8,6 +8,7 @@
 #include "accelerate/formats/shards/merged_weights.h"
 #include "cli/commands/commands.h"
 #include "tests/formats/merge_support.h"
+#include "tests/support/errors.h"
 #include "tests/support/support.h"
 
 namespace accelerate::cli {
@@ -34,6 +35,21 @@ TEST(ConvertState, WantsBothFolders) {
   std::ostringstream out;
   EXPECT_THROW(run_convert_state({"", "out"}, out), ConfigError);
   EXPECT_THROW(run_convert_state({"in", ""}, out), ConfigError);
+}
+
+TEST(ConvertState, WantsAKnownFormatAndAnOptimizerForDeepSpeed) {
+  std::ostringstream out;
+  const auto unknown =
+      testing::message_of<ConfigError>([&] { run_convert_state({"in", "out", "univrsal"}, out); });
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "--to is 'univrsal'; allowed is fsdp or universal",
+                      unknown);
+  const TemporaryFolder home;
+  testing::write_shards(home.path() / "in");
+  testing::add_manifest(home.path() / "in");
+  const auto lacks = testing::message_of<CheckpointError>(
+      [&] { run_convert_state({home.path() / "in", home.path() / "out", "universal"}, out); });
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "the checkpoint has no optimizer; an engine", lacks);
+  EXPECT_FALSE(std::filesystem::exists(home.path() / "out"));
 }
 
 }  // namespace

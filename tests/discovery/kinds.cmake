@@ -7,7 +7,7 @@
 set(long_suites
     All/ShardedTraining=30 Engines/CollectiveSuite=60 Rendezvous=30 Places/ShardedHalf=20 Ranks/MetricsOnRanks=14
     Version/Kernels=20 ShardedCheckpoint=24 ForeignWeights=17 ShardedFiles=15 Namespaces=14 Layouts/Hierarchical=13
-    All/ShardedBits=11 SaveOnEachNode=10 TrainingReference=10 OneToFour/Ranks=10)
+    All/ShardedBits=11 SaveOnEachNode=10 TrainingReference=10 OneToFour/Ranks=10 Stopped=15)
 function(accelerate_kind_of_suite suite kind cost)
   set(found quick)
   set(seconds 1)

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,8 @@ ACCELERATE = re.compile(r"(?:^|\| |<\(|HF_TOKEN=\S+ )accelerate [a-z]")
 LEFT_OUT = (("source <(accelerate completion zsh)", "accelerate completion zsh"), (" | source", ""), (" | man -l -", ""),
             (" && cd spirals", ""), ("build/train", "../train"), ("cache rm", "cache rm --yes"),
             # A training writes such a checkpoint; tests/checkpoint converts one.
-            ("convert-state checkpoints/checkpoint_3 for_python", "convert-state --help"))
+            ("convert-state checkpoints/checkpoint_3 for_python", "convert-state --help"),
+            ("convert-state checkpoints/checkpoint_3 for_deepspeed --to universal", "convert-state --help"))
 # What questions get: Enter takes what is proposed.
 KEYS = {"accelerate config": "\n" * 60, "accelerate hub login": "hf_" + "x" * 34 + "\n"}
 NEEDS_NETWORK = ("HF_ENDPOINT=", "accelerate hub download", "accelerate hub upload", "accelerate hub login")
@@ -74,6 +76,15 @@ def write_run_log(folder):
     (folder / "run_log.jsonl").write_text("\n".join(events) + "\n")
 
 
+def write_flight_record(file):
+    """The record of a rank that waits in the first barrier of two ranks."""
+    header = struct.pack("<8sIIIIQqQIIQ64s", b"ACCFLT01", 128, 1, 0, 2, 1234, 0, 1, 1, 0, 0, b"node")
+    group = struct.pack("<II40s80s", 0, 2, b"world", b"0, 1")
+    slot = struct.pack("<QBBBBB3xQQqqqIi4q32s", 1, 2, 9, 255, 0, 0, 1, 0, 1, 1, 0, 7, -1, 0, 0, 0, 0, b"")
+    file.parent.mkdir()
+    file.write_bytes((header + group).ljust(4096, b"\0") + slot)
+
+
 def write_hub_cache(hub):
     """A model in the hub's cache, of one empty file."""
     commit = "0" * 40
@@ -99,6 +110,7 @@ def write_what_pages_presume(folder):
     (folder / "zero3.json").write_text(page.split("```json\n")[1].split("```")[0])
     write_weights(folder)
     write_run_log(folder / "runs/bert")
+    write_flight_record(folder / "hang/rank_0.flight")
 
 
 def run(command, folder, home):

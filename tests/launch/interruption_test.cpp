@@ -26,8 +26,9 @@ class Interruption : public ::testing::Test {
   // Starts two probes and returns when both have done `words`.
   void start(std::vector<std::string> words, const std::string& grace = "30") {
     std::vector<std::string> argv = {
-        accelerate_program(), "launch", "--cpu", "--num_processes", "2", "--grace_period", grace,
-        probe_program(),      tag_};
+        accelerate_program(), "launch", "--cpu", "--num_processes", "2", "--grace_period", grace};
+    argv.insert(argv.end(), launch_flags_.begin(), launch_flags_.end());
+    argv.insert(argv.end(), {probe_program(), tag_});
     argv.insert(argv.end(), words.begin(), words.end());
     argv.push_back("mark=" + marks());
     argv.push_back("sleep=60000");
@@ -41,6 +42,7 @@ class Interruption : public ::testing::Test {
 
   const std::string tag_ = unique_tag();
   TemporaryFolder folder_;
+  std::vector<std::string> launch_flags_;
   std::unique_ptr<Background> launcher_;
 };
 
@@ -83,6 +85,49 @@ TEST_F(Interruption, UserSignalsArePassedOnAndEndNothing) {
   launcher_->signal(SIGUSR1);
   EXPECT_EQ(launcher_->wait(20s), 7);
   EXPECT_EQ(text_of(output()), "caught 10\n");
+}
+
+// --- Pre-emption ---------------------------------------------------------------------------------
+
+// The code by which a rank says that it was asked to end, and what it was asked by.
+struct Asked {
+  const char* words;
+  int code;
+};
+
+class InterruptionOfARank : public Interruption, public ::testing::WithParamInterface<Asked> {};
+
+TEST_P(InterruptionOfARank, EndsTheJobWithItsCodeAndUsesUpNoRestart) {
+  const std::string go = folder_.path() / "go";
+  launch_flags_ = {"--max_restarts", "3"};
+  start({"mark=" + marks(), "await=" + go, std::string("1:") + GetParam().words});
+  folder_.write("go", "");
+  EXPECT_EQ(launcher_->wait(20s), GetParam().code);
+  const std::string told = text_of(output() + ".err");
+  EXPECT_NE(told.find("because it was asked to (SIG"), std::string::npos) << told;
+  EXPECT_EQ(told.find("starting all ranks again"), std::string::npos) << told;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InterruptionOfARank,
+                         ::testing::Values(Asked{"exit=143", 143}, Asked{"exit=138", 138}),
+                         [](const auto& info) { return std::to_string(info.param.code); });
+
+// A death by SIGTERM may have any cause, such as a program that guards the memory.
+TEST_F(Interruption, OfARankByASignalThatItDoesNotHandleIsAFailure) {
+  const std::string go = folder_.path() / "go";
+  launch_flags_ = {"--max_restarts", "1"};
+  start({"mark=" + marks(), "await=" + go, "1:signal=15"});
+  folder_.write("go", "");
+  EXPECT_EQ(launcher_->wait(20s), 143);
+  EXPECT_NE(text_of(output() + ".err").find("restart 1 of 1"), std::string::npos);
+}
+
+TEST_F(Interruption, BySigusr1IsPassedOnAndUsesUpNoRestart) {
+  launch_flags_ = {"--max_restarts", "3"};
+  start({});
+  launcher_->signal(SIGUSR1);  // Of which the ranks die.
+  EXPECT_EQ(launcher_->wait(20s), 138);
+  EXPECT_EQ(text_of(output() + ".err").find("starting all ranks again"), std::string::npos);
 }
 
 TEST_F(Interruption, NothingOutlivesALauncherThatIsKilled) {

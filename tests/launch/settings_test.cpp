@@ -298,13 +298,10 @@ TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
 }
 
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
-  const std::vector<std::pair<const char*, const char*>> rows = {{"rdzv_backend", "etcd"},
-                                                                 {"tpu", "True"},
-                                                                 {"vm", "a"},
-                                                                 {"aws_access_key_id", "k"},
-                                                                 {"tpu_use_sudo", "True"},
-                                                                 {"downcast_bf16", "True"},
-                                                                 {"tpu_cluster", "True"}};
+  const std::vector<std::pair<const char*, const char*>> rows = {
+      {"rdzv_backend", "etcd"},   {"tpu", "True"},          {"vm", "a"},
+      {"aws_access_key_id", "k"}, {"tpu_use_sudo", "True"}, {"downcast_bf16", "True"},
+      {"tpu_cluster", "True"}};
   for (const auto& [name, value] : rows) {
     expect_refused({{name, value}}, "", "--" + std::string(name) + " is '" + value + "'");
   }
@@ -368,6 +365,8 @@ TEST_F(Settings, NameWhatIsWrongWithMachines) {
   expect_refused({{"rdzv_conf", "a=b"}}, "", "--rdzv_conf has 'a=b'");
   refused({{"rdzv_conf", "join_timeout=soon"}}, "'join_timeout=soon'; allowed are timeout=");
   refused({{"max_restarts", "-1"}}, "--max_restarts is '-1'");
+  refused({{"monitor_interval", "0.0"}}, "--monitor_interval is '0.0'; it must lie between 0.01");
+  refused({{"hang_limit", "-1.0"}}, "--hang_limit is '-1.0'; it must lie between 0 and");
   expect_refused({{"machine_rank", "1"}}, "", "--machine_rank is '1', and there is one machine");
 }
 

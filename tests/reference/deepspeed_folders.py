@@ -7,6 +7,7 @@ Each case trains on Gloo ranks, saves after STEPS steps and goes on. FOLDER/<cas
   state.safetensors   weights and moments as DeepSpeed's safe_get_full_… gave them: "fp32.<name>", "exp_avg.<name>"
   run.json            the case; the losses of the STEPS steps that follow, and the weights at the end. Under bf16 plain
                       PyTorch takes them in fp32, from the same weights and moments
+--resume goes on from FOLDER/<case>/universal, which was written here, and compares with FOLDER/<case>/losses.json.
 --golden packs them into deepspeed_folders.tar.xz beside this script.
 
 Needs a Python with deepspeed 0.19.8, accelerate and transformers; HACKING.md says how to make one.
@@ -113,17 +114,22 @@ def config_of(case):
 
 
 class Run:
-    def __init__(self, case):
+    def __init__(self, case, universal=False):
         import torch
         from accelerate import Accelerator, DeepSpeedPlugin, PartialState
         from accelerate.utils import DummyOptim, DummyScheduler, set_seed
         from torch.utils.data import DataLoader, TensorDataset
         self.case = case
         set_seed(1)  # Equal random states make a small archive.
-        self.accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=config_of(case)))
+        config = config_of(case) | ({"checkpoint": {"load_universal": True}} if universal else {})
+        self.accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=config))
         for state in (PartialState(), self.accelerator.state):  # Accelerate counts no ranks under DeepSpeed without GPUs.
             state.process_index, state.num_processes = torch.distributed.get_rank(), case["ranks"]
         self.net = make_net(case["seed"])
+        if universal:  # The trained weights come from the checkpoint; DeepSpeed takes no others from it.
+            with torch.no_grad():
+                for leaf in self.net.parameters():
+                    leaf.add_(0.5 if leaf.requires_grad else 0)
         if case["optimizer"].startswith("config "):
             optimizer = DummyOptim([p for p in self.net.parameters() if p.requires_grad], lr=0.02, weight_decay=0.1)
         else:
@@ -253,6 +259,29 @@ def one_rank(folder, case):
     os._exit(0)  # Threads of DeepSpeed may outlive main().
 
 
+def resume_rank(folder, case):
+    """Goes on from what was written here. Says how far the losses are apart."""
+    import torch
+    torch.set_num_threads(1)
+    run = Run(case, universal=True)
+    run.accelerator.load_state(str(folder / "universal"))
+    losses = run.train(2 * STEPS, 3 * STEPS)
+    wanted = json.loads((folder / "losses.json").read_text())
+    apart = max(abs(one - other) for one, other in zip(losses, wanted))
+    if torch.distributed.get_rank() == 0:
+        (folder / "apart.json").write_text(json.dumps(apart))
+    torch.distributed.barrier()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def resume(folder, case):
+    together(case["ranks"], [__file__, "--resume-rank", json.dumps(case), str(folder)])
+    apart = json.loads((folder / "apart.json").read_text())
+    print(f"{case['name']}: losses differ by {apart:.1e} at most", flush=True)
+    return apart <= 1e-5
+
+
 def merge(folder):
     """What zero_to_fp32.py makes of the folder."""
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
@@ -316,14 +345,24 @@ def pack(folder, names):
 def main():
     if sys.argv[1] == "--rank":
         return one_rank(pathlib.Path(sys.argv[3]), json.loads(sys.argv[2]))
+    if sys.argv[1] == "--resume-rank":
+        return resume_rank(pathlib.Path(sys.argv[3]), json.loads(sys.argv[2]))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=float, default=0)
     parser.add_argument("--case", nargs="*")
     parser.add_argument("--golden", action="store_true")
+    parser.add_argument("--resume", action="store_true")
     arguments = parser.parse_args()
     os.environ |= environment(0, 1, 0)
     known = cases(arguments.seed)
+    if arguments.resume:  # ZeRO 3 of DeepSpeed reads the moments of Adam alone, and its sub-groups share one count of steps.
+        found = [name for name in known if (arguments.folder / name / "universal").exists()
+                 and not (known[name]["stage"] == 3 and known[name]["optimizer"] == "Adagrad")
+                 and "sub_group_size" not in known[name] and not (known[name]["stage"] == 3 and known[name].get("groups"))]
+        if not found or not all([resume(arguments.folder / name, known[name]) for name in found]):
+            raise SystemExit("DeepSpeed does not go on as here")
+        return None
     names = GOLDEN if arguments.golden else arguments.case or list(known)
     for name in names:
         make(arguments.folder / name, known[name])

@@ -3,7 +3,8 @@
 
 Makes every case of deepspeed_folders.py, with first weights and batches that the seed moves: ZeRO 0 to 3 on two and three
 Gloo ranks, fp32 and bf16, offloaded, in groups, universal. Then the C++ tests read them: weights and moments are equal
-bit for bit, and five more steps have the same losses. --folders FOLDER keeps the folders; it takes those that are there.
+bit for bit, and five more steps have the same losses. They also write universal checkpoints, from which DeepSpeed goes on
+with the same losses. --folders FOLDER keeps the folders; it takes those that are there.
 
 Run it by a Python with deepspeed 0.19.8 (HACKING.md). Exits with 77 where there is none.
 """
@@ -36,6 +37,10 @@ def main():
         environment = os.environ | {"ACCELERATE_DEEPSPEED_FOLDERS": str(folders.resolve())}
         for binary, tests in (("test_formats", "DeepSpeedCheckpoint.*"), ("test_checkpoint", "PythonDeepSpeed.*")):
             subprocess.run([arguments.build / "tests" / binary, f"--gtest_filter={tests}"], check=True, env=environment)
+        back = pathlib.Path(temporary) / "universal"
+        test = [arguments.build / "tests/test_checkpoint", "--gtest_filter=PythonDeepSpeed.GoesBack*"]
+        subprocess.run(test, check=True, env=environment | {"ACCELERATE_UNIVERSAL_FOLDERS": str(back)})
+        subprocess.run([sys.executable, HERE / "deepspeed_folders.py", back, "--resume", "--seed", str(arguments.seed)], check=True)
         print(f"{len(list(folders.iterdir()))} folders read and continued")
     return 0
 

@@ -35,7 +35,7 @@ CLIPPINGS = (0, 0.5, "auto", "absent")
 OFFLOADS = ("none", "cpu")
 SCHEDULES = ("none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle")
 PRECISIONS = ("no", "bf16", "fp16")
-OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad", "Lion")
+OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad", "Lion", "Muon")
 
 OPTIONS = {
     "Adam": {"lr": "auto", "betas": [0.8, 0.99], "eps": 1e-6, "weight_decay": "auto", "adam_w_mode": False},
@@ -43,6 +43,7 @@ OPTIONS = {
     "SGD": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
     "Adagrad": {"lr": 0.05, "lr_decay": 0.1},
     "Lion": {"lr": 0.002, "betas": [0.9, 0.95], "weight_decay": 0.1},
+    "Muon": {"lr": "auto", "adam_lr": 0.003, "weight_decay": "auto", "momentum": 0.9, "betas": [0.8, 0.99]},
 }
 PARAMETERS = {
     "WarmupLR": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto", "warmup_type": "linear"},
@@ -94,12 +95,19 @@ def run_of(row, number):
         options = file["optimizer"]["params"]  # DeepSpeed's Adagrad on the CPU has no lr_decay.
         file["optimizer"]["params"] = {key: value for key, value in options.items() if key != "lr_decay"}
         file["zero_optimization"]["offload_optimizer"] = {"device": offload}
+    if optimizer == "Muon":
+        file["zero_optimization"]["reduce_scatter"] = False  # DeepSpeed cannot otherwise.
+        if number % 2:
+            options = file["optimizer"]["params"]
+            file["optimizer"]["params"] = {**options, "ns_method": "standard", "adam_w_mode": False}
     if precision == "bf16":
         file["bf16"] = {"enabled": True}
     if precision == "fp16":
         # At stage 0 DeepSpeed knows no hysteresis. The scale doubles in the last step, which DeepSpeed takes too short.
         file["fp16"] = {"enabled": True, "initial_scale_power": 8, "loss_scale_window": 2,
                         "hysteresis": 1 + number % 2 if stage else 1, "min_loss_scale": 4}
+        if optimizer == "Muon" and stage and offload == "none":
+            file["fp16"] = {"enabled": True, "loss_scale": 256}  # DeepSpeed averages gradients of different scales.
     return {"name": "-".join(map(str, row)), "seed": number, "file": file, "steps": STEPS, "rows": ROWS,
             "sizes": SIZES, "rate": RATE, "warmup": 3, "weight_decay": 0.05,
             "overflows": [1, 3] if precision == "fp16" else []}

@@ -16,6 +16,7 @@ bool is_name_of_python_trainer(const std::string& name) {
   constexpr std::array kExact = {"trainer_state.json",
                                  "training_args.bin",
                                  "README.md",
+                                 "checkpoint-is-incomplete.txt",
                                  "latest",
                                  "zero_to_fp32.py",
                                  "zero_to_torch.py",

@@ -121,8 +121,12 @@ SavedOptimizer saved_optimizer_of(const FsdpFiles& found, const StateShards& sha
           }};
 }
 
-WeightReader weights_of_fsdp(const FsdpFiles& found, FileSystem& files) {
-  return reader_of(std::make_shared<ShardedTensors>("model", open_fsdp_model(found, files)));
+WeightReader weights_of_fsdp(const FsdpFiles& found, FileSystem& files, const ModuleView& model) {
+  std::vector<detail::KnownShape> shapes;
+  for (const auto& [name, parameter] : without_duplicates(model.parameters))
+    shapes.push_back({name, parameter.sizes().vec()});
+  detail::FlatParameters flat(std::move(shapes));
+  return reader_of(std::make_shared<ShardedTensors>("model", open_fsdp_model(found, files, &flat)));
 }
 
 }  // namespace accelerate

@@ -288,10 +288,11 @@ WeightReader without_wrappers(WeightReader weights, const ModuleView& model) {
 }
 
 WeightReader open_weights(FileSystem& files, const Path& folder, const std::string& file,
-                          int number) {
+                          const ModelPart& model) {
+  const int number = parse_stem(model.stem).number;
   if (!file.starts_with(kFsdpModel)) return map_weights(folder / file, files);
   if (const auto found = fsdp_files_in(folder, kFsdpModel, number, files))
-    return weights_of_fsdp(*found, files);
+    return weights_of_fsdp(*found, files, model.view);
   throw CheckpointError((folder / file).string() +
                         " has no .metadata: it was not copied, or the save was interrupted");
 }
@@ -316,7 +317,7 @@ WeightReader read_weights(FileSystem& files, const Path& folder, const Names& na
                           const ModelPart& model) {
   const int number = parse_stem(model.stem).number;
   const std::string file = model_file(names, number);
-  return fitting_weights(folder / file, open_weights(files, folder, file, number), model);
+  return fitting_weights(folder / file, open_weights(files, folder, file, model), model);
 }
 
 // Does not warn for a Trainer's folder: the Trainer learns from trainer_state.json where to continue.

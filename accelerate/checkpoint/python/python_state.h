@@ -28,7 +28,8 @@ namespace accelerate {
                                                 FileSystem& files);
 
 /// Returns the weights that FSDP saved. Throws CheckpointError. Cost: tables of contents are read.
-[[nodiscard]] WeightReader weights_of_fsdp(const FsdpFiles& found, FileSystem& files);
+[[nodiscard]] WeightReader weights_of_fsdp(const FsdpFiles& found, FileSystem& files,
+                                           const ModuleView& model);
 
 /// A state folder that Python wrote.
 struct PythonState {

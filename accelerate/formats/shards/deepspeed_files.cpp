@@ -172,6 +172,9 @@ DeepSpeedFiles find_deepspeed_files(FileSystem& files, const Path& folder, const
     if (!file || file->model_rank > 0) continue;
     (file->optimizer ? optimizers : models)[file->prefix].emplace(file->rank, name);
   }
+  // A universal checkpoint for any stage has the same model twice.
+  if (const auto whole = models.find(""); found.universal && whole != models.end())
+    models = {*whole};
   found.models = complete(found.folder, models);
   if (!found.universal) found.optimizers = complete(found.folder, optimizers);
   return found;

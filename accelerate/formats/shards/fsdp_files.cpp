@@ -66,13 +66,15 @@ std::optional<FsdpFiles> fsdp_files_in(const Path& folder, std::string_view kind
   return found.front();
 }
 
-ShardedState open_fsdp_files(const FsdpFiles& found, FileSystem& files) {
+ShardedState open_fsdp_files(const FsdpFiles& found, FileSystem& files,
+                             detail::FlatParameters* flat) {
   if (found.form == FsdpFiles::Form::distcp) return open_distcp(found.paths.front(), files);
-  return open_rank_files(found.paths, files);
+  return open_rank_files(found.paths, files, flat);
 }
 
-ShardCatalogue open_fsdp_model(const FsdpFiles& found, FileSystem& files) {
-  auto state = open_fsdp_files(found, files);
+ShardCatalogue open_fsdp_model(const FsdpFiles& found, FileSystem& files,
+                               detail::FlatParameters* flat) {
+  auto state = open_fsdp_files(found, files, flat);
   if (!state.values.empty()) {
     const auto& [name, saved] = *state.values.begin();
     throw CheckpointError("'" + name + "' in " + found.paths.front().string() + " is " +

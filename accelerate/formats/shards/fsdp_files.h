@@ -37,13 +37,15 @@ inline constexpr std::string_view kFsdpOptimizer = "optimizer";
                                                      std::string_view kind, int number,
                                                      FileSystem& files = real_file_system());
 
-/// Opens what fsdp_files_in has found. Throws CheckpointError; see sharded_state.h.
+/// Opens what fsdp_files_in has found. Throws CheckpointError; see sharded_state.h, also for `flat`.
 [[nodiscard]] ShardedState open_fsdp_files(const FsdpFiles& found,
-                                           FileSystem& files = real_file_system());
+                                           FileSystem& files = real_file_system(),
+                                           detail::FlatParameters* flat = nullptr);
 
 /// Opens the weights of a model. Throws CheckpointError like open_fsdp_files, and for a value that
 /// is no tensor, by its name.
 [[nodiscard]] ShardCatalogue open_fsdp_model(const FsdpFiles& found,
-                                             FileSystem& files = real_file_system());
+                                             FileSystem& files = real_file_system(),
+                                             detail::FlatParameters* flat = nullptr);
 
 }  // namespace accelerate

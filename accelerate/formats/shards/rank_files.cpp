@@ -22,6 +22,8 @@ bool is_dict(const TorchValue& value) {
 // Walks the states of the ranks and gathers their tensors and values.
 class Gatherer {
  public:
+  explicit Gatherer(detail::FlatParameters* flat) : flat_(flat) {}
+
   void add(const TorchArchive& archive) {
     path_ = archive.path();
     content_ = archive.content();
@@ -35,7 +37,8 @@ class Gatherer {
     first_ = false;
   }
 
-  ShardedState take() {
+  ShardedState take(std::size_t ranks) {
+    if (flat_ != nullptr) add_flat(ranks);
     for (auto& [name, shape_and_type] : divided_)
       if (!has_part_.contains(name))
         parts_.add_empty(name, shape_and_type.second, shape_and_type.first, path_);
@@ -44,6 +47,15 @@ class Gatherer {
   }
 
  private:
+  // A rank's file may have parameters by their own names too: its elements of them, without a shape.
+  void add_flat(std::size_t ranks) {
+    auto whole = flat_->parts(ranks);
+    std::set<std::string> names;
+    for (const auto& part : whole) names.insert(part.name);
+    std::erase_if(parts_.found, [&](const auto& part) { return names.contains(part.name); });
+    for (auto& part : whole) parts_.found.push_back(std::move(part));
+  }
+
   void visit(const TorchValue& value, Steps& steps) {
     if (const auto* dict = value.as<TorchDict>(); dict != nullptr && !dict->entries.empty()) {
       for (const auto& [key, item] : dict->entries) {
@@ -90,11 +102,15 @@ class Gatherer {
 
   // Several ranks may have the same part, as in hybrid sharding.
   void add_shards(const std::string& name, const TorchShards& shards) {
-    if (name == "_flat_param" || name.ends_with("._flat_param"))
+    const bool is_flat = detail::FlatParameters::is_flat(name);
+    if (is_flat && flat_ != nullptr && shards.shape.size() == 1)
+      return flat_->add(name, shards.shape[0], shards, file_);
+    if (is_flat)
       throw CheckpointError(
           "'" + path_.string() +
           "' was saved with LOCAL_STATE_DICT: it has flat parameters, and not the shapes of the "
-          "tensors in them. In Python, load it and save it again with SHARDED_STATE_DICT or "
+          "tensors in them. load_state, which knows the model, reads it. Or, in Python, load it "
+          "and save it again with SHARDED_STATE_DICT or "
           "FULL_STATE_DICT");
     divided_.try_emplace(name, shards.shape, shards.dtype);
     for (const auto& [offsets, tensor] : shards.parts) {
@@ -107,6 +123,7 @@ class Gatherer {
 
   using Tile = std::tuple<std::string, std::vector<std::int64_t>, std::vector<std::int64_t>>;
 
+  detail::FlatParameters* flat_;  // Null where nobody knows the model.
   ShardedState state_;
   RowMajorParts parts_;
   std::map<std::string, std::pair<std::vector<std::int64_t>, DType>> divided_;
@@ -121,14 +138,15 @@ class Gatherer {
 
 }  // namespace
 
-ShardedState open_rank_files(const std::vector<std::filesystem::path>& paths, FileSystem& files) {
+ShardedState open_rank_files(const std::vector<std::filesystem::path>& paths, FileSystem& files,
+                             detail::FlatParameters* flat) {
   if (paths.size() > ShardLimits::kFiles)
     throw CheckpointError("there are " + std::to_string(paths.size()) +
                           " files of ranks, at most " + std::to_string(ShardLimits::kFiles) +
                           " are allowed");
-  Gatherer gatherer;
+  Gatherer gatherer(flat);
   for (const auto& path : paths) gatherer.add(TorchArchive::open(path, files));
-  return gatherer.take();
+  return gatherer.take(paths.size());
 }
 
 }  // namespace accelerate

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/formats/shards/flat_parameters.h"
 #include "accelerate/formats/shards/shard_catalogue.h"
 #include "accelerate/formats/torch_archive/torch_value.h"
 
@@ -49,8 +50,10 @@ struct ShardedState {
 
 /// Opens files that each rank wrote by torch.save (use_dcp=False), in the order of the ranks. A
 /// tensor that every rank has whole is taken from the first file, and so is every other value. If
-/// the state is one of LOCAL_STATE_DICT, or a rank is missing, throws CheckpointError.
+/// a rank is missing, throws CheckpointError. So it does for a state of LOCAL_STATE_DICT, unless
+/// `flat` knows the parameters of the model.
 [[nodiscard]] ShardedState open_rank_files(const std::vector<std::filesystem::path>& paths,
-                                           FileSystem& files = real_file_system());
+                                           FileSystem& files = real_file_system(),
+                                           detail::FlatParameters* flat = nullptr);
 
 }  // namespace accelerate

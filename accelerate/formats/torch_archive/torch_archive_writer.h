@@ -39,6 +39,12 @@ class TorchArchiveWriter {
   TorchArchiveWriter(FileSystem& files, const std::filesystem::path& path,
                      std::vector<TensorSpec> specs, AtomicFileOptions options = {});
 
+  /// The value in the file is what `pickle` says instead, whose tensors have the storages "0", "1",
+  /// … of `specs`; see pickle_writer.h.
+  TorchArchiveWriter(FileSystem& files, const std::filesystem::path& path,
+                     const std::vector<TensorSpec>& specs, const std::string& pickle,
+                     AtomicFileOptions options = {});
+
   /// The specs in the order in which append() wants the data: as given.
   [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return file_.tensors(); }
   /// Appends the next tensor in pieces. Throws UsageError when their bytes do not match the spec,
@@ -50,9 +56,6 @@ class TorchArchiveWriter {
   void commit();
 
  private:
-  TorchArchiveWriter(FileSystem& files, const std::filesystem::path& path,
-                     const std::vector<TensorSpec>& specs, const std::string& pickle,
-                     AtomicFileOptions options);
   void append_entry(std::string_view data);
   void finish_if_complete();
 

@@ -5,6 +5,9 @@
 
 namespace accelerate::detail {
 
+/// The version of what launchers say to each other.
+inline constexpr int kProtocol = 2;
+
 // A launcher has a number: --machine_rank under the static rendezvous, else that of its arrival.
 
 /// What machine 0 says of the job; there before anybody can connect.
@@ -26,9 +29,17 @@ inline std::string refusal_key(int number) {
 inline std::string lost_key(int number) {
   return "accelerate/lost/" + std::to_string(number);
 }
-/// The sealed record of a round: who takes part.
+/// The sealed record of a round: how many take part.
 inline std::string round_key(int round) {
   return kRound + "/" + std::to_string(round);
+}
+/// The sealed place of a launcher in a round; there before the round's record if it takes part.
+inline std::string place_key(int round, int number) {
+  return "accelerate/place/" + std::to_string(round) + "/" + std::to_string(number);
+}
+/// There once a launcher with a place in a round has left the will that ends the round.
+inline std::string taken_key(int round, int number) {
+  return "accelerate/taken/" + std::to_string(round) + "/" + std::to_string(number);
 }
 /// Why a round has ended; the first reason stays.
 inline std::string end_key(int round) {

@@ -1,7 +1,9 @@
 #include "accelerate/launch/machines/job_leader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/launch/machines/job_keys.h"
+#include "accelerate/launch/machines/wait_report.h"
 
 namespace accelerate::detail {
 namespace {
@@ -16,18 +19,35 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenReports{5000};
 // How often to look who has come. Only while machines meet.
 constexpr milliseconds kLook{20};
 
 std::map<std::string, std::string> first_values(const JobTerms& terms, const std::string& challenge,
                                                 const std::string& host) {
-  const json job = {{"protocol", 1},
+  const json job = {{"protocol", kProtocol},
                     {"challenge", challenge},
                     {"sealed", !terms.token.empty()},
                     {"elastic", terms.is_elastic},
                     {"host", host}};
   return {{"/" + kJob, json_text(job)}, {"/" + kArrivals, "0"}};
+}
+
+std::vector<int> numbers_up_to(int count) {
+  std::vector<int> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+// Returns those of `launchers` of which the store has a key. Cost: one round trip.
+template <typename KeyOf>
+std::vector<int> those_with(const std::vector<int>& launchers, KeyOf key_of, StoreClient& store) {
+  std::vector<std::string> keys;
+  for (const int launcher : launchers) keys.push_back(key_of(launcher));
+  const auto is_there = store.has_each(keys);
+  std::vector<int> found;
+  for (std::size_t i = 0; i < launchers.size(); ++i)
+    if (is_there[i]) found.push_back(launchers[i]);
+  return found;
 }
 
 }  // namespace
@@ -41,76 +61,102 @@ JobLeader::JobLeader(JobTerms terms, Descriptor listener, const std::string& hos
       store_(std::move(listener), first_values(terms_, challenge_, host)) {}
 
 void JobLeader::begin(int number, StoreClient& store) {
-  Round round = terms_.is_elastic ? of_those_there(number, store) : of_all(number, store);
+  Round round;
+  const std::vector<MachineCard> cards =
+      terms_.is_elastic ? those_there(number, store, round) : all_of_them(number, store, round);
   if (round.error.empty()) round.token = token_of_ranks_;
+  round.machines = static_cast<int>(cards.size());
+  for (const auto& card : cards) round.ranks += card.ranks;
+  const std::vector<RoundMember> places = places_of(cards);
   members_.clear();
-  for (const auto& member : round.members) members_.push_back(member.number);
+  for (const auto& place : places) {
+    members_.push_back(place.number);
+    store.set(place_key(number, place.number), seal_.close(place.text()));
+    if (terms_.is_elastic || number > 0) continue;
+    store.set(ranks_key(place.number), json_text(json{place.first_rank, round.ranks,
+                                                      place.first_role_rank, place.ranks_of_role}));
+  }
   store.set(round_key(number), seal_.close(round.text()));
   store.set(kRound, std::to_string(number));
 }
 
+void JobLeader::await_takers(int number, StoreClient& store) const {
+  if (has_torchrun_ || members_.empty()) return;
+  const Deadline deadline(terms_.timeout);
+  std::vector<std::string> keys;
+  for (const int member : members_) keys.push_back(taken_key(number, member));
+  while (!store.wait(keys, milliseconds(200)) && !deadline.is_over()) {
+    const auto lost = those_with(members_, lost_key, store);
+    if (lost.empty()) continue;
+    EndElsewhere end = end_from(store.get(lost_key(lost.front())));
+    end.machine = static_cast<int>(std::ranges::find(members_, lost.front()) - members_.begin());
+    (void)store.set_if_missing(end_key(number), text_of(end));
+    return;
+  }
+}
+
 bool JobLeader::has_lost_members(StoreClient& store) const {
-  return std::ranges::any_of(members_, [&](int member) { return store.has(lost_key(member)); });
+  return !those_with(members_, lost_key, store).empty();
 }
 
 // A launcher of torchrun has no card. It may take part where no token was given; the ranks are then
 // told none, for torchrun's have none.
-Round JobLeader::of_all(int number, StoreClient& store) {
-  Round failed;
-  failed.error = await_all(number, store);
-  if (!failed.error.empty()) return failed;
-  failed.is_misconfigured = true;
+std::vector<MachineCard> JobLeader::all_of_them(int number, StoreClient& store, Round& round) {
+  round.error = await_all(number, store);
+  if (!round.error.empty()) return {};
+  round.is_misconfigured = true;
+  read_cards(numbers_up_to(terms_.most), store);
+  std::vector<std::string> role_keys;
+  for (int launcher = 0; launcher < terms_.most; ++launcher)
+    role_keys.push_back(role_key(launcher));
+  const auto roles = store.get_each(role_keys);
   std::vector<MachineCard> cards;
   for (int launcher = 0; launcher < terms_.most; ++launcher) {
-    const json role = parse_json(store.get(role_key(launcher)));
     std::optional<MachineCard> card = MachineCard{};
-    if (store.has(card_key(launcher))) {
-      card = card_of(launcher, store, failed.error);
-      if (card && launcher > 0) failed.error = objection(cards.front(), *card);
+    if (sealed_cards_.contains(launcher)) {
+      card = card_of(launcher, round.error);
+      if (card && launcher > 0) round.error = objection(cards.front(), *card);
     } else if (terms_.token.empty()) {
       has_torchrun_ = true;
       token_of_ranks_.clear();
     } else {
-      failed.error = "machine " + std::to_string(launcher) +
-                     " was started by another launcher, which knows no ACCELERATE_JOB_TOKEN. Start "
-                     "it by `accelerate launch`, or unset the token on all machines.";
+      round.error = "machine " + std::to_string(launcher) +
+                    " was started by another launcher, which knows no ACCELERATE_JOB_TOKEN. Start "
+                    "it by `accelerate launch`, or unset the token on all machines.";
     }
-    if (!failed.error.empty()) return failed;
+    if (!round.error.empty()) return {};
+    const json role = parse_json(roles[static_cast<std::size_t>(launcher)]);
     card->number = launcher;
     card->role = text_in(role, "role");
     card->ranks = number_in(role, "local_world_size");
     cards.push_back(*card);
   }
-  Round round = Round::of(cards);
-  for (const auto& member : round.members) {
-    store.set(ranks_key(member.number),
-              json_text(json{member.first_rank, round.ranks, member.first_role_rank,
-                             member.ranks_of_role}));
-  }
-  return round;
+  round.is_misconfigured = false;
+  return cards;
 }
 
 std::string JobLeader::await_all(int number, StoreClient& store) {
   const Deadline deadline(terms_.timeout);
+  WaitReport report(terms_.report, deadline);
   const auto key_of = [&](int launcher) {
     return number == 0 ? role_key(launcher) : ready_key(number, launcher);
   };
+  const std::vector<int> all = numbers_up_to(terms_.most);
   std::vector<std::string> keys;
-  for (int launcher = 0; launcher < terms_.most; ++launcher) keys.push_back(key_of(launcher));
-  auto next_report = kBetweenReports;
+  for (const int launcher : all) keys.push_back(key_of(launcher));
   while (!store.wait(keys, std::min(deadline.left(), milliseconds(200)))) {
-    std::vector<int> missing;
-    for (int launcher = 0; launcher < terms_.most; ++launcher) {
-      if (store.has(lost_key(launcher))) {
-        std::string unused;
-        const auto card = card_of(launcher, store, unused);
-        return (card ? card->name() : "machine " + std::to_string(launcher)) +
-               " left before all machines had come: its launcher was ended, or the machine is "
-               "lost.";
-      }
-      if (!store.has(key_of(launcher))) missing.push_back(launcher);
+    if (const auto lost = those_with(all, lost_key, store); !lost.empty()) {
+      read_cards({lost.front()}, store);
+      std::string unused;
+      const auto card = card_of(lost.front(), unused);
+      return (card ? card->name() : "machine " + std::to_string(lost.front())) +
+             " left before all machines had come: its launcher was ended, or the machine is "
+             "lost.";
     }
-    if (missing.empty()) continue;
+    const auto there = those_with(all, key_of, store);
+    if (there.size() == all.size()) continue;
+    std::vector<int> missing;
+    std::ranges::set_difference(all, there, std::back_inserter(missing));
     const std::string who = std::string(missing.size() == 1 ? "machine " : "machines ") +
                             ranges(missing) + " of " + std::to_string(terms_.most);
     if (deadline.is_over()) {
@@ -119,68 +165,73 @@ std::string JobLeader::await_all(int number, StoreClient& store) {
              ". Was `accelerate launch` started there with its machine_rank and this address, and "
              "does a firewall let the port through?";
     }
-    if (deadline.waited() < next_report) continue;
-    report("waiting for " + who + " at " + terms_.place + " (" +
-           format_duration(deadline.waited()) + " of " + format_duration(deadline.timeout()) + ")");
-    next_report = deadline.waited() + kBetweenReports;
+    report([&] { return "waiting for " + who + " at " + terms_.place; });
   }
   return {};
 }
 
-Round JobLeader::of_those_there(int number, StoreClient& store) {
+std::vector<MachineCard> JobLeader::those_there(int number, StoreClient& store, Round& round) {
   const Deadline deadline(terms_.timeout);
+  WaitReport report(terms_.report, deadline);
   std::optional<Deadline> last_call;
-  auto next_report = kBetweenReports;
   for (;; std::this_thread::sleep_for(kLook)) {
     bool awaits_members = false;
-    const std::vector<MachineCard> there = look(number, store, awaits_members);
+    std::vector<MachineCard> there = look(number, store, awaits_members);
     const int count = static_cast<int>(there.size());
     const bool is_enough = count >= terms_.fewest && !awaits_members;
     // A job that has begun does not wait for more machines; they come in when they do.
     if (is_enough && !last_call)
       last_call.emplace(number == 0 ? terms_.last_call : milliseconds(0));
-    if (is_enough && (count == terms_.most || last_call->is_over())) return Round::of(there);
+    if (is_enough && (count == terms_.most || last_call->is_over())) return there;
     if (!is_enough) last_call.reset();
     if (deadline.is_over()) {
-      Round failed;
-      failed.error =
-          std::to_string(count) + " of at least " + std::to_string(terms_.fewest) +
-          " machines came to " + terms_.place + " within " + format_duration(deadline.timeout()) +
-          ". Was `accelerate launch` started on the others with this address, and does a "
-          "firewall let the port through?";
-      return failed;
+      round.error = std::to_string(count) + " of at least " + std::to_string(terms_.fewest) +
+                    " machines came to " + terms_.place + " within " +
+                    format_duration(deadline.timeout()) +
+                    ". Was `accelerate launch` started on the others with this address, and does a "
+                    "firewall let the port through?";
+      return {};
     }
-    if (deadline.waited() < next_report) continue;
-    report("waiting for machines at " + terms_.place + ": " + std::to_string(count) + " of " +
-           std::to_string(terms_.fewest) +
-           (terms_.most > terms_.fewest ? " to " + std::to_string(terms_.most) : "") +
-           " are there (" + format_duration(deadline.waited()) + " of " +
-           format_duration(deadline.timeout()) + ")");
-    next_report = deadline.waited() + kBetweenReports;
+    report([&] {
+      return "waiting for machines at " + terms_.place + ": " + std::to_string(count) + " of " +
+             std::to_string(terms_.fewest) +
+             (terms_.most > terms_.fewest ? " to " + std::to_string(terms_.most) : "") +
+             " are there";
+    });
   }
 }
 
 // Returns the machines that can take part now, in the order of their numbers. `awaits_members`: set
-// if ranks of the round before still run somewhere.
+// if ranks of the round before still run somewhere. Cost: four round trips.
 std::vector<MachineCard> JobLeader::look(int number, StoreClient& store, bool& awaits_members) {
+  const auto last = static_cast<int>(parse_int(store.get(kArrivals)).value_or(0));
+  for (const int launcher : those_with(numbers_up_to(last + 1), lost_key, store))
+    gone_.insert(launcher);
+  std::vector<int> candidates = numbers_up_to(last + 1);
+  std::erase_if(candidates, [&](int launcher) { return gone_.contains(launcher); });
+  std::vector<int> members;
+  std::ranges::copy_if(candidates, std::back_inserter(members), [&](int launcher) {
+    return std::ranges::find(members_, launcher) != members_.end();
+  });
+  const auto ready =
+      those_with(members, [&](int launcher) { return ready_key(number, launcher); }, store);
+  awaits_members = ready.size() < members.size();
+  read_cards(candidates, store);
   std::vector<MachineCard> there;
-  const auto last = parse_int(store.get(kArrivals)).value_or(0);
-  for (int launcher = 0; launcher <= last; ++launcher) {
-    if (store.has(lost_key(launcher)) || store.has(refusal_key(launcher))) continue;
-    const bool was_member = std::ranges::find(members_, launcher) != members_.end();
-    if (was_member && !store.has(ready_key(number, launcher))) {
-      awaits_members = true;
+  for (const int launcher : candidates) {
+    if (std::ranges::binary_search(members, launcher) &&
+        !std::ranges::binary_search(ready, launcher))
       continue;
-    }
-    if (!store.has(card_key(launcher))) continue;  // It is about to introduce itself.
+    if (!sealed_cards_.contains(launcher)) continue;  // It is about to introduce itself.
     std::string fault;
-    const auto card = card_of(launcher, store, fault);
+    const auto card = card_of(launcher, fault);
     if (card && !there.empty()) fault = objection(there.front(), *card);
     if (fault.empty()) {
       there.push_back(*card);
     } else {
+      gone_.insert(launcher);
       store.set(refusal_key(launcher), fault);
-      report(fault);
+      if (terms_.report) terms_.report(fault);
     }
   }
   if (static_cast<int>(there.size()) <= terms_.most) return there;
@@ -193,18 +244,25 @@ std::vector<MachineCard> JobLeader::look(int number, StoreClient& store, bool& a
   return there;
 }
 
-std::optional<MachineCard> JobLeader::card_of(int launcher, StoreClient& store,
-                                              std::string& fault) {
-  const auto text =
-      store.has(card_key(launcher)) ? seal_.open(store.get(card_key(launcher))) : std::nullopt;
+// Reads those cards of `launchers` that are there and were not read before.
+void JobLeader::read_cards(const std::vector<int>& launchers, StoreClient& store) {
+  std::vector<int> unread;
+  std::ranges::copy_if(launchers, std::back_inserter(unread),
+                       [&](int launcher) { return !sealed_cards_.contains(launcher); });
+  const auto there = those_with(unread, card_key, store);
+  std::vector<std::string> keys;
+  for (const int launcher : there) keys.push_back(card_key(launcher));
+  const auto texts = store.get_each(keys);
+  for (std::size_t i = 0; i < there.size(); ++i) sealed_cards_[there[i]] = texts[i];
+}
+
+std::optional<MachineCard> JobLeader::card_of(int launcher, std::string& fault) const {
+  const auto found = sealed_cards_.find(launcher);
+  const auto text = found != sealed_cards_.end() ? seal_.open(found->second) : std::nullopt;
   if (text) return MachineCard::parse(*text);
   fault = "machine " + std::to_string(launcher) +
           " has another ACCELERATE_JOB_TOKEN than machine 0 (" + host_ + ").";
   return std::nullopt;
-}
-
-void JobLeader::report(const std::string& text) const {
-  if (terms_.report) terms_.report(text);
 }
 
 }  // namespace accelerate::detail

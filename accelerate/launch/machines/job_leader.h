@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,21 +37,24 @@ class JobLeader {
   [[nodiscard]] const Seal& seal() const { return seal_; }
 
   /// Waits for the machines of round `number`, and writes its record; an error in it if they do not
-  /// come or do not fit together. `store`: a client of the store.
+  /// come or do not fit together. `store`: a client of the store. Cost: a few round trips, and a few
+  /// messages for each machine.
   void begin(int number, StoreClient& store);
+  /// Waits until all machines of round `number` have taken their places. If one is lost before, ends
+  /// the round: its will did not name the round yet.
+  void await_takers(int number, StoreClient& store) const;
   /// Whether a launcher of torchrun takes part, which does not begin another round with us.
   [[nodiscard]] bool has_torchrun() const { return has_torchrun_; }
   /// Whether a machine of the last round is lost.
   [[nodiscard]] bool has_lost_members(StoreClient& store) const;
 
  private:
-  [[nodiscard]] Round of_all(int number, StoreClient& store);
-  [[nodiscard]] Round of_those_there(int number, StoreClient& store);
+  [[nodiscard]] std::vector<MachineCard> all_of_them(int number, StoreClient& store, Round& round);
+  [[nodiscard]] std::vector<MachineCard> those_there(int number, StoreClient& store, Round& round);
   [[nodiscard]] std::string await_all(int number, StoreClient& store);
   [[nodiscard]] std::vector<MachineCard> look(int number, StoreClient& store, bool& awaits_members);
-  [[nodiscard]] std::optional<MachineCard> card_of(int launcher, StoreClient& store,
-                                                   std::string& fault);
-  void report(const std::string& text) const;
+  void read_cards(const std::vector<int>& launchers, StoreClient& store);
+  [[nodiscard]] std::optional<MachineCard> card_of(int launcher, std::string& fault) const;
 
   JobTerms terms_;
   std::string host_;
@@ -57,7 +62,9 @@ class JobLeader {
   std::string token_of_ranks_;
   bool has_torchrun_ = false;
   Seal seal_;
-  std::vector<int> members_;  // Of the round before.
+  std::vector<int> members_;                 // Of the round before, by their numbers.
+  std::set<int> gone_;                       // Launchers that are lost or were refused.
+  std::map<int, std::string> sealed_cards_;  // That were read, by launcher.
   StoreHost store_;
 };
 

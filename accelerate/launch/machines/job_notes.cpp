@@ -118,55 +118,49 @@ std::string objection(const MachineCard& first, const MachineCard& other) {
   return difference(first, other);
 }
 
-Round Round::of(const std::vector<MachineCard>& cards) {
-  Round round;
+std::vector<RoundMember> places_of(const std::vector<MachineCard>& cards) {
+  std::vector<RoundMember> places;
   std::map<std::string, int> of_role;
+  int ranks = 0;
   for (const auto& card : cards) {
-    round.members.push_back({card.number, round.ranks, of_role[card.role], 0});
-    round.ranks += card.ranks;
+    places.push_back({card.number, static_cast<int>(places.size()), ranks, of_role[card.role], 0});
+    ranks += card.ranks;
     of_role[card.role] += card.ranks;
   }
-  for (std::size_t i = 0; i < cards.size(); ++i)
-    round.members[i].ranks_of_role = of_role[cards[i].role];
-  return round;
+  for (std::size_t i = 0; i < cards.size(); ++i) places[i].ranks_of_role = of_role[cards[i].role];
+  return places;
+}
+
+std::string RoundMember::text() const {
+  return json_text(json{{"number", number},
+                        {"index", index},
+                        {"first_rank", first_rank},
+                        {"first_role_rank", first_role_rank},
+                        {"ranks_of_role", ranks_of_role}});
+}
+
+RoundMember RoundMember::parse(const std::string& text) {
+  const json value = parse_json(text);
+  return {number_in(value, "number"), number_in(value, "index"), number_in(value, "first_rank"),
+          number_in(value, "first_role_rank"), number_in(value, "ranks_of_role")};
 }
 
 std::string Round::text() const {
-  json all = json::array();
-  for (const auto& member : members) {
-    all.push_back({{"number", member.number},
-                   {"first_rank", member.first_rank},
-                   {"first_role_rank", member.first_role_rank},
-                   {"ranks_of_role", member.ranks_of_role}});
-  }
   return json_text(json{{"error", error},
                         {"misconfigured", is_misconfigured},
                         {"token", token},
                         {"ranks", ranks},
-                        {"members", all}});
+                        {"machines", machines}});
 }
 
 Round Round::parse(const std::string& text) {
   const json value = parse_json(text);
-  Round round{
+  return {
       .error = text_in(value, "error"),
       .is_misconfigured = value.is_object() && value.value("misconfigured", json()) == json(true),
       .token = text_in(value, "token"),
       .ranks = number_in(value, "ranks"),
-      .members = {}};
-  if (!value.is_object() || !value.contains("members")) return round;
-  for (const json& member : value["members"]) {
-    round.members.push_back({number_in(member, "number"), number_in(member, "first_rank"),
-                             number_in(member, "first_role_rank"),
-                             number_in(member, "ranks_of_role")});
-  }
-  return round;
-}
-
-std::optional<std::size_t> Round::index_of(int number) const {
-  const auto found = std::ranges::find(members, number, &RoundMember::number);
-  if (found == members.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - members.begin());
+      .machines = number_in(value, "machines")};
 }
 
 std::string text_of(const EndElsewhere& end) {
@@ -179,7 +173,7 @@ std::string text_of(const EndElsewhere& end) {
 
 EndElsewhere end_from(const std::string& text) {
   const json value = parse_json(text);
-  return {.kind = static_cast<EndElsewhere::Kind>(std::clamp(number_in(value, "kind"), 0, 3)),
+  return {.kind = static_cast<EndElsewhere::Kind>(std::clamp(number_in(value, "kind"), 0, 4)),
           .machine = number_in(value, "machine"),
           .host = text_in(value, "host"),
           .what = text_in(value, "what"),

@@ -53,29 +53,33 @@ struct MachineCard {
 /// Says why machine 0 and another one cannot be of one job; "" if nothing speaks against it.
 [[nodiscard]] std::string objection(const MachineCard& first, const MachineCard& other);
 
-/// The part of a launcher in a round.
+/// The place of a launcher in a round.
 struct RoundMember {
   int number = 0;  ///< Of the launcher.
+  int index = 0;   ///< Of its machine in the round.
   int first_rank = 0;
   int first_role_rank = 0;
   int ranks_of_role = 0;
+
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] static RoundMember parse(const std::string& text);
 };
 
-/// Who takes part from one start of all ranks to the next.
+/// What all launchers are told of a round, which lasts from one start of all ranks to the next. It
+/// does not list the members: each reads its own place alone.
 struct Round {
   std::string error;              ///< Why there is none.
   bool is_misconfigured = false;  ///< Whether the error is one of settings.
   std::string token;              ///< Of the ranks, if machine 0 made it.
   int ranks = 0;                  ///< Of all machines.
-  std::vector<RoundMember> members;
+  int machines = 0;
 
-  /// Gives the members their ranks, in the order of their numbers, as torchrun does.
-  [[nodiscard]] static Round of(const std::vector<MachineCard>& cards);
   [[nodiscard]] std::string text() const;
   [[nodiscard]] static Round parse(const std::string& text);
-  /// Returns the index of a launcher; nullopt if it takes no part.
-  [[nodiscard]] std::optional<std::size_t> index_of(int number) const;
 };
+
+/// Gives the machines their ranks, in the order of their numbers, as torchrun does.
+[[nodiscard]] std::vector<RoundMember> places_of(const std::vector<MachineCard>& cards);
 
 [[nodiscard]] std::string text_of(const EndElsewhere& end);
 [[nodiscard]] EndElsewhere end_from(const std::string& text);

@@ -19,6 +19,7 @@
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/launch/machines/job_keys.h"
 #include "accelerate/launch/machines/store_server.h"
+#include "accelerate/launch/machines/wait_report.h"
 
 namespace accelerate {
 namespace {
@@ -28,9 +29,7 @@ using detail::StoreError;
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenReports{5000};
 constexpr milliseconds kAnswer{10'000};  // For the store to answer.
-constexpr int kProtocol = 1;             // Of what launchers say to each other.
 const std::string kWill(detail::kStoreWill.substr(1));
 
 std::string own_host_name() {
@@ -67,9 +66,17 @@ MachineOptions machine_options(const LaunchOptions& settings) {
 }
 
 MachineGroup::MachineGroup(MachineOptions options)
-    : options_(std::move(options)), host_name_(own_host_name()), number_(options_.rank) {
+    : options_(std::move(options)),
+      place_({.address = options_.address,
+              .port = options_.port,
+              .is_where_it_can_be = options_.is_elastic,
+              .name_comes_later = options_.name_comes_later,
+              .timeout = options_.timeout,
+              .report = options_.report}),
+      host_name_(own_host_name()),
+      number_(options_.rank) {
   if (options_.is_elastic || options_.rank == 0) {
-    if (Descriptor listener = listen(); listener.valid()) host(std::move(listener));
+    if (Descriptor listener = place_.listen(); listener.valid()) host(std::move(listener));
   }
   join();
   begin_round(0);
@@ -84,42 +91,11 @@ MachineGroup::~MachineGroup() {
   client_.reset();
 }
 
-// "10.0.0.1:29500", "[fe80::1]:29500".
-std::string MachineGroup::place() const {
-  const bool is_v6 = options_.address.find(':') != std::string::npos;
-  return (is_v6 ? "[" + options_.address + "]" : options_.address) + ":" +
-         std::to_string(options_.port);
+std::int64_t MachineGroup::queries() const {
+  return (client_ ? client_->queries() : 0) + (watch_ ? watch_->queries() : 0);
 }
 
 // --- Meeting -----------------------------------------------------------------------------------
-
-// Returns the socket on which the store is to listen; none if this launcher is not to hold it.
-Descriptor MachineGroup::listen() {
-  const ResolvedHost found = resolve_host(options_.address, options_.port);
-  if (found.error != 0) {
-    if (options_.is_elastic) return {};  // join() says what is wrong.
-    throw ConfigError("main_process_ip is '" + options_.address +
-                      "', which is not an address of a machine: " + gai_strerror(found.error) +
-                      ". Give the address of this machine by which the others reach it.");
-  }
-  Listening listener = listen_on(*found.addresses);
-  if (listener.error == 0) return std::move(listener.socket);
-  if (options_.is_elastic && (listener.error == EADDRNOTAVAIL || listener.error == EADDRINUSE))
-    return {};
-  if (listener.error == EADDRNOTAVAIL) {
-    throw ConfigError("main_process_ip is '" + options_.address +
-                      "', which is not an address of this machine, yet machine_rank is 0: the "
-                      "address is that of machine 0. Give this machine its own address or another "
-                      "machine_rank.");
-  }
-  if (listener.error == EADDRINUSE) {
-    throw LaunchError("main_process_port " + std::to_string(options_.port) + " of " +
-                      options_.address +
-                      " is taken by another program, or by another job. Choose a free one on all "
-                      "machines.");
-  }
-  throw LaunchError("cannot listen on " + place() + ": " + std::strerror(listener.error));
-}
 
 detail::JobTerms MachineGroup::terms() const {
   return {.is_elastic = options_.is_elastic,
@@ -128,7 +104,7 @@ detail::JobTerms MachineGroup::terms() const {
           .timeout = options_.timeout,
           .last_call = options_.last_call,
           .token = options_.token,
-          .place = place(),
+          .place = place_.text(),
           .report = options_.report};
 }
 
@@ -137,61 +113,26 @@ void MachineGroup::host(Descriptor listener) {
   number_ = 0;
 }
 
-StoreClient MachineGroup::connect() {
-  const Deadline deadline(options_.timeout);
-  auto retry = milliseconds(20);
-  auto next_report = kBetweenReports;
-  int refusal = 0;
-  for (;;) {
-    const ResolvedHost found = resolve_host(options_.address, options_.port);
-    if (found.error != 0 && found.error != EAI_AGAIN && !options_.name_comes_later) {
-      throw ConfigError("main_process_ip is '" + options_.address +
-                        "', which is not an address of a machine: " + gai_strerror(found.error) +
-                        ". Give the address by which machine 0 is reached from here.");
-    }
-    for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next) {
-      Descriptor made = connect_within(
-          *one, std::clamp(deadline.left(), milliseconds(1), milliseconds(2000)), refusal);
-      if (made.valid()) return {std::move(made), kAnswer};
-    }
-    if (deadline.is_over()) {
-      throw LaunchError(
-          "machine 0 did not answer at " + place() + " within " +
-          format_duration(deadline.timeout()) + " (" + std::strerror(refusal) +
-          "). Was `accelerate launch` started there, is that its address as seen from "
-          "here, and does a firewall let the port through?");
-    }
-    if (deadline.waited() >= next_report && options_.report) {
-      const char* why = found.error == 0 ? std::strerror(refusal) : gai_strerror(found.error);
-      options_.report("waiting for machine 0 at " + place() + " (" + why + ", " +
-                      format_duration(deadline.waited()) + " of " +
-                      format_duration(deadline.timeout()) + ")");
-      next_report = deadline.waited() + kBetweenReports;
-    }
-    std::this_thread::sleep_for(retry);
-    retry = std::min(retry * 2, milliseconds(200));
-  }
-}
-
 // Learns who holds the store, and whether this machine may take part.
 void MachineGroup::join() {
   try {
-    client_.emplace(connect());
+    client_.emplace(place_.connect(), kAnswer);
     client_->count_in();
     is_with_torchrun_ = !client_->has(detail::kJob);
     if (is_with_torchrun_) {
       if (options_.token.empty() && !options_.is_elastic) return;
       throw ConfigError(
           options_.is_elastic
-              ? "what answers at " + place() +
+              ? "what answers at " + place_.text() +
                     " is torchrun, whose rendezvous c10d keeps its state in a pickle, which is not "
                     "read here. Use rdzv_backend static on all machines."
-              : "this machine was given ACCELERATE_JOB_TOKEN, but what answers at " + place() +
+              : "this machine was given ACCELERATE_JOB_TOKEN, but what answers at " +
+                    place_.text() +
                     " is torchrun, which knows no token. Unset it on all machines.");
     }
     const json job = detail::parse_json(client_->get(detail::kJob));
     const std::string leader = "machine 0 (" + detail::text_in(job, "host") + ")";
-    if (detail::number_in(job, "protocol") != kProtocol) {
+    if (detail::number_in(job, "protocol") != detail::kProtocol) {
       throw ConfigError(leader +
                         " runs another version of accelerate.cpp than this machine. "
                         "Install the same version on all machines.");
@@ -201,7 +142,8 @@ void MachineGroup::join() {
                         " on " + leader + " and " + (options_.is_elastic ? "c10d" : "static") +
                         " on this machine. Give all machines the same.");
     }
-    seal_ = detail::Seal(options_.token, detail::text_in(job, "challenge"));
+    job_ = detail::text_in(job, "challenge");
+    seal_ = detail::Seal(options_.token, job_);
     const bool is_sealed = job.value("sealed", json(false)) == json(true);
     if (is_sealed == !options_.token.empty()) return;
     throw ConfigError(is_sealed ? leader +
@@ -210,7 +152,7 @@ void MachineGroup::join() {
                                 : "this machine was given ACCELERATE_JOB_TOKEN, and " + leader +
                                       " was not. Give all machines the same.");
   } catch (const StoreError& error) {
-    throw LaunchError(place() + " is reached, but " + error.what() +
+    throw LaunchError(place_.text() + " is reached, but " + error.what() +
                       ". Does another program use this port, or another machine this address?");
   }
 }
@@ -245,7 +187,7 @@ void MachineGroup::claim_number(const std::string& card) {
   const auto owner = seal_.open(there);
   throw ConfigError("machine_rank " + std::to_string(number_) + " is taken" +
                     (owner ? " by the machine " + detail::MachineCard::parse(*owner).host : "") +
-                    " in the job at " + place() +
+                    " in the job at " + place_.text() +
                     ". Give each machine another machine_rank, from 0 to num_machines - 1.");
 }
 
@@ -283,75 +225,80 @@ void MachineGroup::begin_round(int number) {
       await_place();
     }
     leave_will(true);
+    if (!is_with_torchrun_) client_->set(detail::taken_key(round_, number_), "");
+    if (leader_) leader_->await_takers(round_, *client_);
     begin_watch();
   } catch (const StoreError& error) {
-    throw LaunchError("the store of the job at " + place() + " is gone: " + error.what() +
+    throw LaunchError("the store of the job at " + place_.text() + " is gone: " + error.what() +
                       ". Was the launcher of machine 0 ended?");
   }
 }
 
 // Waits for a round with a place for this machine. A job that has begun has none at first.
 void MachineGroup::await_place() {
-  auto waited = milliseconds(0);
+  const Deadline since(options_.timeout);
+  detail::WaitReport report(leader_ ? nullptr : options_.report, since);
   if (!leader_ && options_.is_elastic && client_->has(detail::kRound))
     round_ = std::max<int>(round_,
                            static_cast<int>(parse_int(client_->get(detail::kRound)).value_or(0)));
   for (;;) {
     if (client_->wait({detail::round_key(round_)}, milliseconds(1000))) {
-      const auto text = seal_.open(client_->get(detail::round_key(round_)));
-      if (!text) {
-        throw ConfigError("machine 0 has another ACCELERATE_JOB_TOKEN than machine " +
-                          std::to_string(number_) + " (" + host_name_ + ").");
-      }
-      const auto round = detail::Round::parse(*text);
+      const auto round = detail::Round::parse(opened(detail::round_key(round_)));
       if (round.is_misconfigured) throw ConfigError(round.error);
       if (!round.error.empty()) throw LaunchError(round.error);
-      if (const auto index = round.index_of(number_)) return take_place(round, *index);
-      if (static_cast<int>(round.members.size()) < options_.machines) ask_for_place(round_);
+      const std::string place = detail::place_key(round_, number_);
+      if (client_->has(place)) return take_place(round, detail::RoundMember::parse(opened(place)));
+      if (round.machines < options_.machines) ask_for_place(round_);
       ++round_;
       continue;
     }
     if (client_->has(detail::refusal_key(number_)))
       throw ConfigError(client_->get(detail::refusal_key(number_)));
-    waited += milliseconds(1000);
-    if (waited % kBetweenReports == milliseconds(0) && !leader_ && options_.report) {
-      options_.report("waiting at " + place() + " for " +
-                      (round_ == 0 ? "the other machines" : "a place in the job") + " (" +
-                      format_duration(waited) + ")");
-    }
+    report([&] {
+      return "waiting at " + place_.text() + " for " +
+             (round_ == 0 ? "the other machines" : "a place in the job");
+    });
   }
+}
+
+// Returns a note of machine 0. Throws ConfigError if it has another token.
+std::string MachineGroup::opened(const std::string& key) {
+  if (auto text = seal_.open(client_->get(key))) return std::move(*text);
+  throw ConfigError("machine 0 has another ACCELERATE_JOB_TOKEN than machine " +
+                    std::to_string(number_) + " (" + host_name_ + ").");
 }
 
 void MachineGroup::await_ranks_of_torchrun() {
   const Deadline deadline(options_.timeout);
   const std::string key = detail::ranks_key(number_);
   if (!client_->wait({key}, deadline.left())) {
-    throw LaunchError("machine 0 at " + place() + " did not begin the job within " +
+    throw LaunchError("machine 0 at " + place_.text() + " did not begin the job within " +
                       format_duration(deadline.timeout()) + ". Did all machines come?");
   }
   const json ranks = detail::parse_json(client_->get(key));
   const bool is_valid =
       ranks.is_array() && ranks.size() == 4 &&
       std::ranges::all_of(ranks, [](const json& one) { return one.is_number_unsigned(); });
-  if (!is_valid) throw LaunchError("machine 0 at " + place() + " assigned no valid ranks");
-  detail::Round round;
-  round.ranks = ranks[1];
-  round.members.resize(static_cast<std::size_t>(options_.machines));
-  round.members[static_cast<std::size_t>(number_)] = {number_, ranks[0], ranks[2], ranks[3]};
-  take_place(round, static_cast<std::size_t>(number_));
+  if (!is_valid) throw LaunchError("machine 0 at " + place_.text() + " assigned no valid ranks");
+  take_place({.error = {}, .token = {}, .ranks = ranks[1], .machines = options_.machines},
+             {.number = number_,
+              .index = number_,
+              .first_rank = ranks[0],
+              .first_role_rank = ranks[2],
+              .ranks_of_role = ranks[3]});
 }
 
-void MachineGroup::take_place(const detail::Round& round, std::size_t index) {
-  const auto& member = round.members[index];
+void MachineGroup::take_place(const detail::Round& round, const detail::RoundMember& place) {
   meeting_ = {.address = options_.address,
               .port = options_.port,
               .token = options_.token.empty() ? round.token : options_.token,
-              .machine = static_cast<int>(index),
-              .machines = static_cast<int>(round.members.size()),
-              .first_rank = member.first_rank,
+              .job = job_,
+              .machine = place.index,
+              .machines = round.machines,
+              .first_rank = place.first_rank,
               .ranks_of_all = round.ranks,
-              .first_role_rank = member.first_role_rank,
-              .ranks_of_role = member.ranks_of_role,
+              .first_role_rank = place.first_role_rank,
+              .ranks_of_role = place.ranks_of_role,
               .is_hosted = true,
               .restarts = round_,
               .max_restarts = options_.max_restarts};
@@ -368,7 +315,7 @@ void MachineGroup::ask_for_place(int running) {
 }
 
 void MachineGroup::begin_watch() {
-  if (!watch_) watch_.emplace(connect());
+  if (!watch_) watch_.emplace(place_.connect(), kAnswer);
   watch_->begin_wait(detail::end_key(round_));
   is_watching_ = true;
 }
@@ -410,11 +357,17 @@ bool MachineGroup::begin_again(LaunchResult& result) {
     result.elsewhere = await_the_end_of_all();
     if (!result.elsewhere) return false;
   }
-  if (result.interrupted_by || is_with_torchrun_) return false;
+  if (is_with_torchrun_) return false;
+  if (result.was_asked_to_end() && (result.launcher_was_told || !options_.is_elastic)) {
+    leave();
+    return false;
+  }
   try {
     // The first end counts on all machines, also where another one was seen.
     const auto end = detail::end_from(client_->get(detail::end_key(round_)));
-    if (end.kind == EndElsewhere::Kind::interrupted || !goes_on_after(end)) return false;
+    const bool is_over = end.kind == EndElsewhere::Kind::interrupted ||
+                         (end.kind == EndElsewhere::Kind::preempted && !options_.is_elastic);
+    if (is_over || !goes_on_after(end)) return false;
     if (is_watching_) (void)news();
     leave_will(false);
     client_->set(detail::ready_key(round_ + 1, number_), "");
@@ -425,11 +378,19 @@ bool MachineGroup::begin_again(LaunchResult& result) {
   return true;
 }
 
+// Machines that come and go need not wait for this one.
+void MachineGroup::leave() {
+  try {
+    if (options_.is_elastic) client_->set(detail::lost_key(number_), detail::text_of(own_loss()));
+  } catch (const StoreError&) {  // Then the job is over.
+  }
+}
+
 // Machine 0 decides, so that all go on or none does.
 bool MachineGroup::goes_on_after(const EndElsewhere& end) {
   const std::string key = detail::next_key(round_);
   if (leader_) client_->set(key, is_to_go_on(end) ? detail::kAgain : detail::kOver);
-  while (!client_->wait({key}, kBetweenReports)) {  // Its ranks may still be ending.
+  while (!client_->wait({key}, milliseconds(5000))) {  // Its ranks may still be ending.
   }
   return client_->get(key) == detail::kAgain;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "accelerate/launch/machines/job_leader.h"
 #include "accelerate/launch/machines/job_notes.h"
 #include "accelerate/launch/machines/store_client.h"
+#include "accelerate/launch/machines/store_place.h"
 #include "accelerate/launch/plan.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/supervisor.h"
@@ -78,6 +80,8 @@ class MachineGroup : public OtherMachines {
   [[nodiscard]] const MeetingPoint& meeting() const { return meeting_; }
   /// The number of this round, from 0.
   [[nodiscard]] int round() const { return round_; }
+  /// How many queries this launcher has sent to the store. docs/costs.md says how many are needed.
+  [[nodiscard]] std::int64_t queries() const;
 
   [[nodiscard]] int fd() const override { return watch_->fd(); }
   [[nodiscard]] std::optional<EndElsewhere> news() override;
@@ -91,7 +95,6 @@ class MachineGroup : public OtherMachines {
 
  private:
   void host(Descriptor listener);
-  [[nodiscard]] Descriptor listen();
   void join();
   void introduce();
   void claim_number(const std::string& card);
@@ -99,22 +102,24 @@ class MachineGroup : public OtherMachines {
   void begin_round(int number);
   void await_place();
   void await_ranks_of_torchrun();
-  void take_place(const detail::Round& round, std::size_t index);
+  [[nodiscard]] std::string opened(const std::string& key);
+  void take_place(const detail::Round& round, const detail::RoundMember& place);
   void ask_for_place(int running);
   void begin_watch();
   [[nodiscard]] std::optional<EndElsewhere> await_the_end_of_all();
+  void leave();
   [[nodiscard]] bool goes_on_after(const EndElsewhere& end);
   [[nodiscard]] bool is_to_go_on(const EndElsewhere& end);
-  [[nodiscard]] detail::StoreClient connect();
   [[nodiscard]] detail::JobTerms terms() const;
-  [[nodiscard]] std::string place() const;
   [[nodiscard]] EndElsewhere own_loss() const;
   [[nodiscard]] EndElsewhere lost_store(const std::string& why) const;
 
   MachineOptions options_;
+  detail::StorePlace place_;
   MeetingPoint meeting_;
   std::string host_name_;
-  int number_ = 0;  // Of this launcher in the job.
+  std::string job_;  // A random name of the job, from machine 0.
+  int number_ = 0;   // Of this launcher in the job.
   int round_ = 0;
   int failures_ = 0;  // Rounds that ended because a rank failed.
   detail::Seal seal_;

@@ -142,7 +142,8 @@ class RemoteRun {
     while (running() > 0) {
       await();
       for (const int signal : signals_.take()) {
-        if (detail::asks_to_end(signal)) interrupt(signal);
+        // ssh hands no signal over, so the launchers there get SIGTERM for this one too.
+        if (detail::asks_to_end(signal) || signal == SIGUSR1) interrupt(signal);
       }
       collect();
       if (is_ending() && limit_->is_over()) kill_all();

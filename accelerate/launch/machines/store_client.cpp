@@ -44,7 +44,7 @@ StoreClient::StoreClient(Descriptor connection, milliseconds limit)
   constexpr std::uint32_t kNonce = 0x5AFE5EED;
   greeting += query_of(StoreQuery::ping);
   append_number(greeting, kNonce);
-  send(greeting);
+  send(greeting, 2);
   if (receive_number<std::uint32_t>() != kNonce)
     throw StoreError("what answered there is no store of c10d");
 }
@@ -73,6 +73,29 @@ bool StoreClient::has(const std::string& key) {
   return receive_number<char>() == kReady;
 }
 
+// All questions go out before the first answer is read: the store keeps answers until then.
+std::vector<bool> StoreClient::has_each(const std::vector<std::string>& keys) {
+  std::string bytes;
+  for (const auto& key : keys) bytes += query_about(StoreQuery::check, std::vector{key});
+  send(bytes, static_cast<std::int64_t>(keys.size()));
+  std::string answers(keys.size(), kNotReady);
+  receive(answers.data(), answers.size());
+  std::vector<bool> there;
+  for (const char answer : answers) there.push_back(answer == kReady);
+  return there;
+}
+
+std::vector<std::string> StoreClient::get_each(const std::vector<std::string>& keys) {
+  constexpr std::ptrdiff_t kAtOnce = 1000;
+  std::vector<std::string> values;
+  for (auto first = keys.begin(); first != keys.end();) {
+    const auto last = first + std::min(kAtOnce, keys.end() - first);
+    send(query_about(StoreQuery::multi_get, std::vector(first, last)));
+    for (; first != last; ++first) values.push_back(receive_text());
+  }
+  return values;
+}
+
 std::int64_t StoreClient::add(const std::string& key, std::int64_t by) {
   std::string bytes = query_about(StoreQuery::add, key);
   append_number(bytes, by);
@@ -99,6 +122,7 @@ bool StoreClient::stop_waiting() {
   // The keys may have come while the query was on its way; then there are two answers.
   const bool came = receive_number<char>() == kStopWaiting;
   if (came) (void)receive_number<char>();
+  queries_ -= came ? 1 : 2;
   return came;
 }
 
@@ -111,7 +135,8 @@ bool StoreClient::wait_is_over() {
   return receive_number<char>() == kStopWaiting;
 }
 
-void StoreClient::send(const std::string& bytes) {
+void StoreClient::send(const std::string& bytes, std::int64_t queries) {
+  queries_ += queries;
   std::string_view left = bytes;
   while (!left.empty()) {
     const ssize_t sent = ::send(connection_.get(), left.data(), left.size(), MSG_NOSIGNAL);

@@ -34,6 +34,10 @@ class StoreClient {
   [[nodiscard]] std::string set_if_missing(const std::string& key, std::string_view wanted);
   [[nodiscard]] bool has(const std::string& key);
   std::int64_t add(const std::string& key, std::int64_t by);
+  /// As has() for each of many keys, at the cost of one round trip.
+  [[nodiscard]] std::vector<bool> has_each(const std::vector<std::string>& keys);
+  /// As get() for each of many keys, at the cost of a round trip for a thousand of them.
+  [[nodiscard]] std::vector<std::string> get_each(const std::vector<std::string>& keys);
   /// Waits until all `keys` are there; false if `limit` passes first.
   [[nodiscard]] bool wait(const std::vector<std::string>& keys, std::chrono::milliseconds limit);
 
@@ -50,8 +54,11 @@ class StoreClient {
   /// Counts this client among those that the constructor of c10d's store waits for.
   void count_in();
 
+  /// How many queries it has sent. Taking back a wait and repeating it counts as nothing.
+  [[nodiscard]] std::int64_t queries() const { return queries_; }
+
  private:
-  void send(const std::string& bytes);
+  void send(const std::string& bytes, std::int64_t queries = 1);
   void receive(void* into, std::size_t count);
   [[nodiscard]] std::string receive_text();
   template <typename Number>
@@ -60,6 +67,7 @@ class StoreClient {
 
   Descriptor connection_;
   std::chrono::milliseconds limit_;
+  std::int64_t queries_ = 0;
 };
 
 }  // namespace accelerate::detail

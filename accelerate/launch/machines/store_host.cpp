@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,14 @@
 namespace accelerate::detail {
 namespace {
 
+// Each client takes a descriptor. The usual limit is 1,024, and what is allowed is more.
+void open_as_many_files_as_allowed() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // A session of its own, no signals and no other descriptors: Ctrl-C is for the launcher, and the
 // reader of a pipeline must not wait for this process.
 [[noreturn]] void serve(Descriptor listener, std::map<std::string, std::string> values, int owner) {
@@ -30,6 +39,7 @@ namespace {
   dup2(owner, kOwner);
   dup2(moved, kListener);
   close_range(2, ~0U, 0);
+  open_as_many_files_as_allowed();
   StoreServer(Descriptor(kListener), std::move(values)).run(kOwner);
   _exit(0);
 }

@@ -71,6 +71,8 @@ void StoreServer::accept_all() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
+      // Without a descriptor left, epoll would report the waiting client again and again.
+      if (errno == EMFILE || errno == ENFILE) listen(false);
       return;
     }
     const Id id = next_id_++;
@@ -81,8 +83,15 @@ void StoreServer::accept_all() {
   }
 }
 
+// Takes clients in from now on, or lets them wait until another one has left.
+void StoreServer::listen(bool takes_clients) {
+  if (takes_clients == is_listening_) return;
+  is_listening_ = takes_clients;
+  watch(events_.get(), listener_.get(), kListener, takes_clients ? EPOLLIN : 0U, EPOLL_CTL_MOD);
+}
+
 void StoreServer::read_from(Client& client) {
-  std::array<char, 65536> bytes{};
+  std::array<char, 65536> bytes;  // NOLINT: clearing it would take longer than the query.
   for (;;) {
     const ssize_t got = recv(client.socket.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
@@ -93,7 +102,8 @@ void StoreServer::read_from(Client& client) {
     }
     client.in.append(bytes.data(), static_cast<std::size_t>(got));
     handle_all(client);
-    if (client.is_lost) return;
+    // What does not fill the place was all there was; epoll tells of more.
+    if (client.is_lost || static_cast<std::size_t>(got) < bytes.size()) return;
   }
 }
 
@@ -381,6 +391,7 @@ void StoreServer::drop(Id id) {
   stop_waiting(client);
   const std::string will = std::move(client.will);
   clients_.erase(id);
+  listen(true);
   StoreArguments arguments(will);
   while (arguments.used() < will.size()) {
     const std::string key(arguments.key());

@@ -50,6 +50,7 @@ class StoreServer {
   };
 
   void accept_all();
+  void listen(bool takes_clients);
   void read_from(Client& client);
   void handle_all(Client& client);
   // Handles the first query of `in` and returns its bytes; 0 if it has not arrived completely.
@@ -73,6 +74,7 @@ class StoreServer {
 
   Descriptor listener_;
   Descriptor events_;  // Of epoll.
+  bool is_listening_ = true;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::deque<std::string>> queues_;
   std::unordered_map<Id, Client> clients_;

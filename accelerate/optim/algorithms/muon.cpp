@@ -1,6 +1,5 @@
 #include "accelerate/optim/algorithms/muon.h"
 
-#include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/clamp.h>
@@ -45,12 +44,6 @@ double rate_factor(const MuonOptions& options, const std::vector<std::int64_t>& 
   const auto rows = static_cast<double>(shape[0]), columns = static_cast<double>(shape[1]);
   if (options.adjust_lr_fn() == "match_rms_adamw") return 0.2 * std::sqrt(std::max(rows, columns));
   return std::sqrt(std::max(1.0, rows / columns));
-}
-
-// Returns a factor that 16-bit tensors are multiplied by in fp32, as in Python. LibTorch's
-// mul_(double) rounds the factor to 16 bits first: 1 - 1e-4 would be 1.
-at::Tensor exact_factor(double value) {
-  return at::native::wrapped_scalar_tensor(value);
 }
 
 // Averages the gradient in. Returns what the direction of the step is computed from, in bf16.
@@ -139,7 +132,7 @@ at::Tensor Muon::step(LossClosure closure) {
          .apply =
              [&](const at::Tensor& parameter, const at::Tensor& direction) {
                const double rate = options.lr() * rate_factor(options, shape_of(parameter));
-               parameter.mul_(exact_factor(1 - options.lr() * options.weight_decay()));
+               parameter.mul_(detail::exact_factor(1 - options.lr() * options.weight_decay()));
                parameter.add_(direction, -rate);
              }});
   }

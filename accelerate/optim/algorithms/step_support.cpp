@@ -1,5 +1,6 @@
 #include "accelerate/optim/algorithms/step_support.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Type.h>
 
@@ -69,6 +70,10 @@ at::Tensor at_least_fp32(const at::Tensor& tensor) {
 void keep_options(const torch::optim::OptimizerParamGroup& given,
                   torch::optim::OptimizerParamGroup& own) {
   if (given.has_options()) own.set_options(given.options().clone());
+}
+
+at::Tensor exact_factor(double value) {
+  return at::native::wrapped_scalar_tensor(value);
 }
 
 void require_not_negative(const std::string& optimizer, const std::string& option, double value) {

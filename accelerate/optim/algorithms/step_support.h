@@ -28,6 +28,10 @@ namespace accelerate::detail {
 /// Returns `tensor` in fp32 if it is fp16 or bf16, else `tensor` itself.
 [[nodiscard]] at::Tensor at_least_fp32(const at::Tensor& tensor);
 
+/// Returns a factor that 16-bit tensors are multiplied by in fp32, as in Python. LibTorch's
+/// mul_(double) rounds the factor to 16 bits first: 1 - 1e-4 would be 1.
+[[nodiscard]] at::Tensor exact_factor(double value);
+
 /// Throws ConfigError unless `value` is finite and 0 or more. The error names `optimizer` and
 /// `option`.
 void require_not_negative(const std::string& optimizer, const std::string& option, double value);

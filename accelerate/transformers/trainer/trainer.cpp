@@ -8,12 +8,13 @@
 
 #include "accelerate/accelerator/batch_size/batch_size_finder.h"
 #include "accelerate/base/heap.h"
+#include "accelerate/base/stop_signals.h"
+#include "accelerate/launch/supervisor.h"
 #include "accelerate/transformers/trainer/callbacks/progress_callback.h"
 #include "accelerate/transformers/trainer/callbacks/speed.h"
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
 #include "accelerate/transformers/trainer/hub/trainer_hub.h"
 #include "accelerate/transformers/trainer/loop/evaluation.h"
-#include "accelerate/transformers/trainer/loop/stop_signals.h"
 #include "accelerate/transformers/trainer/loop/training_loop.h"
 #include "accelerate/transformers/trainer/preflight.h"
 #include "accelerate/transformers/trainer/ranks.h"
@@ -49,6 +50,7 @@ struct Trainer::Impl {
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
                      double mean_loss);
   [[nodiscard]] bool is_asked_to_stop();
+  void evaluate_at_start();
   std::string leave_on_signal(int signal);
   [[noreturn]] void interrupt(int signal);
   [[noreturn]] void interrupt_before_a_step(int signal, const CheckpointFolder& from);
@@ -57,8 +59,8 @@ struct Trainer::Impl {
   detail::TrainerCore core;
   detail::TrainerHub hub{core};
   detail::Checkpoints checkpoints{core, hub};
-  std::optional<detail::StopSignals> signals;  // From the beginning of train() to its last step.
-  bool has_trained = false;                    // If so, what is in output_dir belongs to this run.
+  std::optional<StopSignals> signals;  // While train() runs, but for what follows the last step.
+  bool has_trained = false;            // If so, what is in output_dir belongs to this run.
 };
 
 Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
@@ -94,6 +96,11 @@ void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
 TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
   signals.emplace();
   try {
+    if (core.args.enable_jit_checkpoint && !StopSignals::catches(SIGTERM))
+      throw ConfigError(
+          "enable_jit_checkpoint is set, but this program handles or ignores SIGTERM itself, so "
+          "the "
+          "Trainer never gets it. Leave SIGTERM alone before train(), or leave the argument out");
     return train_from(asked);
   } catch (...) {
     signals.reset();
@@ -162,8 +169,7 @@ TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
   double mean_loss = 0;
   try {
     core.record.call(&TrainerCallback::on_train_begin);
-    if (core.args.eval_on_start && !resumed && !is_asked_to_stop())
-      (void)detail::evaluate(core, {}, "eval");
+    if (core.args.eval_on_start && !resumed && !is_asked_to_stop()) evaluate_at_start();
     detail::TrainingLoop loop(core, data.plan, std::move(data.loader), &checkpoints);
     core.record.run_log->set_clock(&loop.clock());
     loop.run(resumed.value_or(detail::Resumed{.steps = data.plan.epoch(0)}));
@@ -174,8 +180,9 @@ TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
     leave_with_error();
     throw;
   }
-  signals.reset();  // From here on nobody asks for them.
+  // A launcher may ask again while this rank ends.
   if (signal != 0) saved ? interrupt(signal) : interrupt_before_a_step(signal, from);
+  signals.reset();  // From here on nobody asks for them.
   return finish(data.plan, detail::seconds_since(start), first_step, mean_loss);
 }
 
@@ -216,14 +223,20 @@ TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double secon
 
 // Whether any rank got a signal. [collective]
 bool Trainer::Impl::is_asked_to_stop() {
-  return detail::sum_of_ranks(core.accelerator,
-                              {static_cast<double>(detail::StopSignals::received())})
-             .front() > 0;
+  const double mine =
+      detail::weight_of_signal(StopSignals::received(), core.accelerator.num_processes());
+  return detail::sum_of_ranks(core.accelerator, {mine}).front() > 0;
+}
+
+// A signal breaks it off; the loop then ends before its first step.
+void Trainer::Impl::evaluate_at_start() {
+  detail::EvaluationProgress progress;
+  (void)detail::evaluate(core, {}, "eval", &progress);
 }
 
 // Returns the signal's name.
 std::string Trainer::Impl::leave_on_signal(int signal) {
-  const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
+  const std::string name = signal_name(signal);
   leave(name, {});
   hub.wait();
   return name;

@@ -47,10 +47,10 @@ struct PredictionOutput {
   LogValues metrics{};
 };
 
-/// Thrown by train() when SIGTERM or SIGINT asked the training to end. A checkpoint has been saved,
-/// unless the signal came before the first step, and what() says how to go on. checkpoint() is the
-/// folder to go on from; empty if there is none. run_main() then returns 128 + the signal, as shells
-/// do.
+/// Thrown by train() when SIGTERM, SIGUSR1 or SIGINT asked the training to end, on all ranks with the
+/// same signal(). A checkpoint has been saved, unless the signal came before the first step, and
+/// what() says how to go on. checkpoint() is the folder to go on from; empty if there is none.
+/// run_main() then returns 128 + the signal, as shells do: 143 and 138 ask a scheduler to go on.
 class TrainingInterrupted : public Error, public ProgramEnd {
  public:
   TrainingInterrupted(int signal, std::filesystem::path checkpoint, const std::string& message)
@@ -76,8 +76,9 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
 
   /// Trains to the end. Before the first step it checks what can be checked, and prints what will
-  /// happen. `resume_from_checkpoint`: true for the newest checkpoint of output_dir, or the folder
-  /// of a checkpoint, also one that Python's Trainer wrote. Default: args.resume_from_checkpoint.
+  /// happen. `resume_from_checkpoint`: true for the newest checkpoint of output_dir, "last" for the
+  /// newest one if there is one, or the folder of a checkpoint, also one that Python's Trainer wrote.
+  /// Default: args.resume_from_checkpoint.
   /// [collective] Throws ConfigError for mistakes that the checks find, TrainingInterrupted after a
   /// signal, CheckpointError, and whatever a callback, a dataset or a loss throws.
   TrainOutput train(const ResumeOption& resume_from_checkpoint = {});

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "accelerate/accelerate.h"
 #include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/formats/shards/state_for_deepspeed.h"
 #include "accelerate/optim/schedules/deepspeed_schedules.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/deepspeed_folders.h"
@@ -131,9 +134,9 @@ struct DeepSpeedTraining {
     return {torch::cat(xs).chunk(ranks)[own], torch::cat(targets).chunk(ranks)[own]};
   }
 
-  std::vector<double> go_on() {
+  std::vector<double> go_on(int first = kDeepSpeedSteps) {
     std::vector<double> losses;
-    for (int step = kDeepSpeedSteps; step < 2 * kDeepSpeedSteps; ++step) {
+    for (int step = first; step < first + kDeepSpeedSteps; ++step) {
       const auto [x, target] = batch(step);
       const auto loss = torch::mse_loss((*model)(x), target);
       accelerator.backward(loss);
@@ -211,6 +214,38 @@ TEST(PythonDeepSpeed, WeightsAreLoadedIntoAModelByThemselves) {
     for (const auto& [tensor, held] : state_dict(view_of(*net))) own.emplace(tensor, held);
     for (const auto& [tensor, held] : load_tensors(merged))
       EXPECT_TRUE(torch::equal(own.at(tensor), held)) << name << " " << tensor;
+  }
+}
+
+// The folder in which each case gets its universal checkpoint, and the losses that follow here:
+// deepspeed_folders_live.py lets DeepSpeed go on from it. Otherwise `home`.
+Path folder_for_deepspeed(const TemporaryFolder& home, const std::string& name) {
+  const char* const wanted = std::getenv("ACCELERATE_UNIVERSAL_FOLDERS");
+  const Path folder = (wanted == nullptr ? home.path() : Path(wanted)) / name;
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+// What came from DeepSpeed trains on here, goes back, and is what was written.
+TEST(PythonDeepSpeed, GoesBackAsAUniversalCheckpoint) {
+  for (const auto& name : deepspeed_cases()) {
+    const Json row = row_of(name);
+    if (row["stage"] == 0 || row["dtype"] != "fp32" || row.contains("exclude_frozen") ||
+        row.value("schedule", "") == "StepLR")
+      continue;
+    const TemporaryFolder home;
+    const Path folder = folder_for_deepspeed(home, name);
+    DeepSpeedTraining training(row, single_communicator(), -1);
+    training.accelerator.load_state(deepspeed_folders() / name / "state");
+    training.go_on();
+    training.accelerator.save_state(home.path() / "here");
+    const auto said = write_state_for_deepspeed(home.path() / "here", folder / "universal");
+    EXPECT_EQ(said.written.front(), "pytorch_model");
+    DeepSpeedTraining again(row, single_communicator(), -1);
+    again.accelerator.load_state(folder / "universal");
+    const auto losses = training.go_on(2 * kDeepSpeedSteps);
+    EXPECT_EQ(again.go_on(2 * kDeepSpeedSteps), losses) << name;
+    std::ofstream(folder / "losses.json") << Json(losses);
   }
 }
 

@@ -360,14 +360,13 @@ TEST(PythonFsdp, StatesOfEveryTypeAreGoneOnFrom) {
       Json::parse(read_file(real_file_system(), home.path() / "runs.json", 1'000'000));
   ASSERT_GE(rows.size(), 13U);
   for (const auto& [name, row] : rows.items()) {
-    if (row["kind"] == "LOCAL_STATE_DICT") {
-      FsdpTraining training(row, /*sharded=*/false, single_communicator());
-      const auto message =
-          testing::message_of<CheckpointError>([&] { training.load(home.path() / name); });
+    for (const GoOn& on : kGoOn) expect_goes_on(name, row, home.path(), on);
+    if (row["kind"] == "LOCAL_STATE_DICT") {  // Who has no model knows no shapes.
+      const auto message = testing::message_of<CheckpointError>(
+          [&] { merge_weights(home.path() / name, home.path() / "merged"); });
       EXPECT_NE(message.find("saved with LOCAL_STATE_DICT"), std::string::npos) << message;
       continue;
     }
-    for (const GoOn& on : kGoOn) expect_goes_on(name, row, home.path(), on);
     merge_weights(home.path() / name, home.path() / "merged");
     std::map<std::string, at::Tensor> merged;
     for (const auto& item : load_tensors(home.path() / "merged/model.safetensors"))

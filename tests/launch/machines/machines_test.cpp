@@ -93,7 +93,9 @@ TEST_F(Machines, AreOneJob) {
     EXPECT_EQ(variable(rank, "MASTER_PORT"), std::to_string(port_));
     EXPECT_EQ(variable(rank, "TORCHELASTIC_USE_AGENT_STORE"), "True");
     EXPECT_EQ(variable(rank, "ACCELERATE_JOB_TOKEN"), variable(0, "ACCELERATE_JOB_TOKEN"));
+    EXPECT_EQ(variable(rank, "ACCELERATE_LAUNCH_ID"), variable(0, "ACCELERATE_LAUNCH_ID"));
   }
+  EXPECT_EQ(variable(0, "ACCELERATE_LAUNCH_ID").size(), 32U);
   EXPECT_EQ(variable(0, "ACCELERATE_JOB_TOKEN").size(), 32U);
 }
 
@@ -221,6 +223,35 @@ TEST_F(Machines, GoAndTheOthersGoOn) {
   folder_.write("go", "");
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
     EXPECT_EQ(launchers_[i]->wait(20s), 0) << errors(static_cast<int>(i));
+}
+
+// A scheduler takes one machine. The ranks of all machines agree to save, so all end with 138.
+TEST_F(Machines, AreTakenByASchedulerAndTheOthersGoOn) {
+  const std::string go = folder_.path() / "go";
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    SCOPED_TRACE(signal);
+    launchers_.clear();
+    std::filesystem::remove_all(marks());
+    std::filesystem::remove(go);
+    port_ = free_port("127.0.0.1");
+    const Words words = {"env=" + marks(),
+                         "agree=" + folder_.path().string() + "/asked" + std::to_string(signal),
+                         "await=" + go};
+    Words flags = kElastic;
+    flags[3] = "2:3";
+    for (int i = 0; i < 3; ++i) {
+      start(0, flags, words);
+      ASSERT_TRUE(is_hosted());
+    }
+    ASSERT_TRUE(eventually([&] { return variable(2, "WORLD_SIZE") == "3"; }, 20s)) << errors(0);
+    launchers_[2]->signal(signal);
+    EXPECT_EQ(launchers_[2]->wait(20s), 128 + signal) << errors(2);
+    ASSERT_TRUE(eventually([&] { return variable(0, "WORLD_SIZE") == "2"; }, 20s)) << errors(0);
+    ASSERT_TRUE(eventually([&] { return variable(1, "WORLD_SIZE") == "2"; }, 20s)) << errors(1);
+    folder_.write("go", "");
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+      EXPECT_EQ(launchers_[i]->wait(20s), 0) << errors(static_cast<int>(i));
+  }
 }
 
 // A rank that fails because a machine is lost is no failure of the job.

@@ -24,6 +24,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 export PATH=$PATH:/usr/sbin
 export ACCELERATE=$build/bin/accelerate
 readonly probe=$build/tests/launch_probe
+readonly training=$build/tests/preempted_probe
 work=$(mktemp -d)
 chmod 755 "$work"
 mount --make-rprivate /
@@ -156,6 +157,26 @@ slurm() {
   check "and it is queued again" eventually 30 eval '[[ $(squeue -h -p low -o %T) == PENDING ]]'
   scancel -u root
   check "nothing is left" eventually 30 no_job
+
+  # The signal that --signal=USR1@90 sends, to the same processes.
+  fresh
+  mkdir "$work/whole" "$work/cut"
+  check "a training of two nodes runs" env LAUNCH_FLAGS="--cpu --num_processes 2" \
+    timeout 120 bash -c "$(declare -f batch); work=$work; batch '$here/examples/slurm/train.sbatch' '$training' loop '$work/whole'"
+  local job
+  job=$(cd "$work" && PREEMPTED_MARKS=$work/marks LAUNCH_FLAGS="--cpu --num_processes 2 --max_restarts 1" sbatch --parsable -p low \
+    -o "$work/cut.out" "$here/examples/slurm/train.sbatch" "$training" loop "$work/cut")
+  check "another one is under way" eventually 60 test -e "$work/marks/1"
+  scancel --signal=USR1 "$job"
+  check "SIGUSR1 has it queued again" eventually 60 eval '[[ $(squeue -h -j '"$job"' -o %T) == PENDING ]]'
+  check "saved and not started again by the launcher" \
+    eval '[[ -e $work/cut/state/manifest.json && ! -e $work/cut/weights ]] && ! grep "starting all ranks again" "$work/cut.out"'
+  scontrol update JobId="$job" StartTime=now
+  check "it goes on" eventually 120 test -e "$work/cut/weights"
+  check "to the same weights" cmp "$work/whole/weights" "$work/cut/weights"
+  [[ $failures == 0 ]] || cat "$work/cut.out"
+  eventually 30 no_job || true
+
   fresh
   (cd "$work" && LAUNCH_FLAGS="--cpu --num_processes 2" sbatch -p low -o "$work/cancelled.out" \
     "$here/examples/slurm/train.sbatch" "$probe" tag "mark=$work/marks" catch=15 sleep=60000) >/dev/null

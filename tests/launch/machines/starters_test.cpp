@@ -200,6 +200,16 @@ TEST_F(Starters, SshEndsAllWhenItIsAskedTo) {
       << errors();
 }
 
+// ssh hands no signal over: the ranks get SIGTERM, and the exit code says what was asked.
+TEST_F(Starters, SshEndsAllWhenASchedulerAsks) {
+  auto& launcher = start_by_ssh({"mark=" + path("marks"), "catch=15", "sleep=60000"});
+  ASSERT_TRUE(eventually([&] { return entries(path("marks")) == 4; }, 20s)) << errors();
+  launcher.signal(SIGUSR1);
+  EXPECT_EQ(launcher.wait(30s), 138);
+  EXPECT_NE(errors().find("SIGUSR1 ends the launchers on all machines"), std::string::npos)
+      << errors();
+}
+
 // TearDown() sees that nothing is left.
 TEST_F(Starters, SshEndsAllWhenTheLauncherIsKilled) {
   auto& launcher = start_by_ssh({"mark=" + path("marks"), "sleep=60000"});

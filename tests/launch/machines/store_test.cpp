@@ -1,7 +1,10 @@
 // The store of the launcher and its client; tests/launch/machines/store_live.py compares it with
 // c10d's.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -183,6 +186,67 @@ TEST_F(Store, WaitsForTheRestOfAQuery) {
   std::uint32_t answer = 0;
   EXPECT_TRUE(testing::eventually([&] { return recv(slow.get(), &answer, 4, 0) == 4; }));
   EXPECT_EQ(answer, 77U);
+}
+
+TEST_F(Store, AnswersManyQuestionsInOneRoundTrip) {
+  auto one = client();
+  std::vector<std::string> keys;
+  for (int i = 0; i < 2500; ++i) {
+    keys.push_back("many/" + std::to_string(i));
+    if (i % 2 == 0) one.set(keys.back(), std::to_string(i));
+  }
+  const auto there = one.has_each(keys);
+  std::vector<std::string> even;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_EQ(there[i], i % 2 == 0) << keys[i];
+    if (i % 2 == 0) even.push_back(keys[i]);
+  }
+  const auto values = one.get_each(even);
+  ASSERT_EQ(values.size(), even.size());
+  for (std::size_t i = 0; i < even.size(); ++i) EXPECT_EQ("many/" + values[i], even[i]);
+  EXPECT_TRUE(one.has_each({}).empty());
+  EXPECT_EQ(one.get("first"), "1") << "nothing is left unread";
+}
+
+// Clients beyond the limit of open files wait, and come in when another one leaves.
+TEST(StoreLimits, LetClientsWaitForADescriptor) {
+  Listening listener = listen_on(*resolve_host("127.0.0.1", 0).addresses);
+  const auto address = resolve_host("127.0.0.1", listener.port);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = few.rlim_max = 12;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const pid_t server = fork();
+  if (server == 0) {
+    close(ends[1]);
+    dup2(ends[0], 0);
+    dup2(listener.socket.get(), 1);
+    close_range(3, ~0U, 0);
+    setrlimit(RLIMIT_NOFILE, &few);
+    StoreServer(Descriptor(1), {{"/first", "1"}}).run(0);
+    _exit(0);
+  }
+  close(ends[0]);
+  listener.socket.close();
+  int error = 0;
+  std::vector<StoreClient> clients;
+  while (clients.size() < 12) {
+    try {
+      clients.emplace_back(connect_within(*address.addresses, 1s, error), 300ms);
+    } catch (const StoreError&) {
+      break;
+    }
+  }
+  EXPECT_GE(clients.size(), 6U);
+  EXPECT_LT(clients.size(), 12U);
+  EXPECT_EQ(clients.front().get("first"), "1");
+  clients.pop_back();
+  EXPECT_EQ(StoreClient(connect_within(*address.addresses, 1s, error), 5s).get("first"), "1");
+  clients.clear();
+  close(ends[1]);
+  EXPECT_EQ(waitpid(server, nullptr, 0), server);
 }
 
 TEST_F(Store, SaysWhatIsWrongWithWhatAnswers) {

@@ -8,6 +8,8 @@
 //   await=FILE      waits until FILE exists
 //   fail_unless=FILE  ends with 3, after making FILE, unless FILE exists
 //   fail_once=FILE    waits until FILE exists, removes it and ends with 3; does nothing after a restart
+//   agree=FILE      as a training whose ranks agree to stop: on SIGTERM or SIGUSR1 to one of them all
+//                   end with 128 + that. Does nothing after a restart
 //   print=TEXT      writes TEXT and a line end to standard output
 //   flood=BYTES     writes that much to standard output
 //   read            copies standard input to standard output
@@ -18,6 +20,7 @@
 //   close           closes all standard descriptors
 //   sleep=MS        sleeps
 //   exit=CODE, signal=N, stop: ends, is killed, is stopped
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -90,11 +93,34 @@ void fail_once(const std::string& file) {
   _exit(3);
 }
 
+std::string agreement;
+
+void propose(int number) {
+  const int file = open(agreement.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const char text = static_cast<char>(number);
+  [[maybe_unused]] const auto written = write(file, &text, 1);
+  close(file);
+}
+
+void agree(const std::string& file) {
+  const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  if (restarts != nullptr && std::string(restarts) != "0") return;
+  agreement = file;
+  for (const int number : {SIGTERM, SIGUSR1}) signal(number, propose);
+  std::thread([] {
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+      char number = 0;
+      if (std::ifstream(agreement).get(number)) _exit(128 + number);
+    }
+  }).detach();
+}
+
 void act(const std::string& verb, const std::string& value) {
   if (verb == "env") write_environment(value);
   if (verb == "cpus") write_cpus(value);
   if (verb == "fail_once") fail_once(value);
   if (verb == "fail_unless") fail_unless(value);
+  if (verb == "agree") agree(value);
   if (verb == "mark") std::ofstream(value + "/" + rank());
   if (verb == "await") await(value);
   if (verb == "print") std::cout << value << std::endl;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,12 +58,15 @@ void for_each_section(const std::string& section, const std::vector<const char*>
 
 TEST(DeepSpeedMishaps, AnOptimizerOfAFileStepsOrIsRefusedByASentence) {
   const testing::LogCapture log;
-  for_each_section("optimizer", {"Adam", "AdamW", "SGD", "Adagrad", "Lion"}, "",
+  for_each_section("optimizer", {"Adam", "AdamW", "SGD", "Adagrad", "Lion", "Muon"}, "",
                    [](const std::string& json) {
-                     const auto weight = torch::ones({3}).requires_grad_();
+                     const auto weight = torch::ones({3, 2}).requires_grad_();
                      DummyOptim dummy({weight});
-                     auto& optimizer = dummy.made_from(read_deepspeed_file(json));
-                     weight.mutable_grad() = torch::ones({3});
+                     const auto find = [](const at::Tensor&) {
+                       return std::optional(ParameterPlace{"weight", {3, 2}});
+                     };
+                     auto& optimizer = dummy.made_from(read_deepspeed_file(json), find);
+                     weight.mutable_grad() = torch::ones({3, 2});
                      optimizer.step();
                    });
 }

@@ -12,6 +12,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon_with_aux_adam.h"
 #include "accelerate/optim/deepspeed_dummies.h"
 #include "accelerate/optim/schedules/deepspeed_schedules.h"
 #include "tests/parallel/sharded/sharded_net.h"
@@ -274,11 +275,51 @@ TEST(DeepSpeedJson, RefusesOptimizersThatAreNotBuiltAndOptionsOfOthers) {
   };
   for (const auto& [section, part] : std::vector<std::pair<const char*, const char*>>{
            {R"({"type": "Lamb"})", "optimizer.type is 'Lamb', an algorithm that is not built"},
-           {R"({"type": "Muon"})", "optimizer.type is 'Muon', which in DeepSpeed steps some"},
+           {R"({"type": "Muon", "params": {"ns_method": "polar"}})",
+            "ns_method is \"polar\"; allowed is one of gram, standard"},
+           {R"({"type": "Muon", "params": {"per_head_muon": true}})",
+            "per_head_muon is true, which"},
+           {R"({"type": "Muon", "params": {"nesterov": true}})",
+            "optimizer.params.nesterov is no option of Muon"},
            {R"({"type": "SGD", "params": {"betas": [0.9, 0.9]}})",
             "optimizer.params.betas is no option of SGD"},
            {R"({"type": "AdamW", "params": {"betas": [0.9]}})", "betas has 1 number; allowed are"}})
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, refusal_of_section(section));
+}
+
+TEST(DeepSpeedJson, MuonNeedsAModelThatNamesItsParameters) {
+  DummyOptim dummy({torch::ones({2, 2}).requires_grad_()});
+  EXPECT_PRED_FORMAT2(
+      ::testing::IsSubstring, "a parameter of no prepared model: prepare the model before",
+      message_of<UsageError>([&] { (void)made_from(dummy, R"({"type": "Muon"})"); }));
+}
+
+TEST(DeepSpeedJson, MuonIsForMatricesThatAreNoEmbeddings) {
+  for (const int stage : {0, 2}) {
+    torch::nn::Sequential net;
+    net->push_back("Embed_in", torch::nn::Linear(4, 6));
+    net->push_back("inner", torch::nn::Linear(6, 5));
+    net->push_back("lm_head", torch::nn::Linear(5, 3));
+    auto accelerator =
+        accelerator_with(R"({"zero_optimization": {"stage": )" + std::to_string(stage) +
+                         R"(}, "optimizer": {"type": "Muon", "params":
+        {"lr": 0.5, "muon_lr": 0.25, "weight_decay": "auto"}}})");
+    DummyOptim dummy(net->parameters(), {.weight_decay = 0.125});
+    auto [model, optimizer] = accelerator.prepare(net, dummy);
+    auto& muon = dynamic_cast<MuonWithAuxAdam&>(optimizer.optimizer());
+    EXPECT_EQ(muon.clips_updates(), stage > 0);
+    ASSERT_EQ(muon.param_groups().size(), 2U);
+    const auto options = [&](std::size_t group) {
+      return static_cast<MuonWithAuxAdamOptions&>(muon.param_groups()[group].options());
+    };
+    EXPECT_TRUE(options(0).use_muon());
+    EXPECT_EQ(muon.param_groups()[0].params().size(), 1U);  // inner.weight
+    EXPECT_EQ(options(0).lr(), 0.25);
+    EXPECT_FALSE(options(1).use_muon());
+    EXPECT_EQ(options(1).lr(), 0.5);
+    EXPECT_EQ(options(1).weight_decay(), 0.125);
+    EXPECT_EQ(options(1).betas(), std::make_tuple(0.9, 0.95));  // DeepSpeed's.
+  }
 }
 
 TEST(DeepSpeedJson, AStandInNeedsASectionToStandFor) {

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "accelerate/transformers/trainer/callbacks/early_stopping_callback.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 #include "tests/transformers/trainer/small_training.h"
@@ -50,6 +51,8 @@ enum class Moment {
   in_a_step,
   behind_a_step,
   in_an_evaluation,
+  behind_a_set,
+  in_a_batch_of_it,
   in_a_save
 };
 
@@ -60,17 +63,28 @@ struct Signals final : TrainerCallback {
   void at(Moment here, const TrainerEvent& event) const {
     if (here == moment && event.state.is_world_process_zero) std::raise(SIGTERM);
   }
-  void on_train_begin(TrainerEvent& event) override { at(Moment::at_the_beginning, event); }
+  void on_train_begin(TrainerEvent& event) override {
+    first_step = event.state.global_step;
+    at(Moment::at_the_beginning, event);
+  }
   void on_epoch_begin(TrainerEvent& event) override { at(Moment::before_a_step, event); }
   void on_optimizer_step(TrainerEvent& event) override { at(Moment::in_a_step, event); }
   void on_step_end(TrainerEvent& event) override { at(Moment::behind_a_step, event); }
   void on_evaluate(TrainerEvent& event, const LogValues&) override {
+    ++evaluated;
     at(Moment::in_an_evaluation, event);
+  }
+  // Not in an evaluation that a stop has left for this run, which would never end then.
+  void on_prediction_step(TrainerEvent& event, std::optional<std::size_t>) override {
+    if (event.state.global_step == first_step) return;
+    at(Moment::in_a_batch_of_it, event);
+    if (evaluated % 2 == 1) at(Moment::behind_a_set, event);
   }
   void on_save(TrainerEvent& event, const std::filesystem::path&) override {
     at(Moment::in_a_save, event);
   }
   Moment moment;
+  std::int64_t first_step = 0, evaluated = 0;
 };
 
 // Ends the training behind a step, and says so there alone.
@@ -215,6 +229,21 @@ const std::vector<Stopped>& stopped() {
          o.args.metric_for_best_model = "loss";
          o.args.logging_strategy = "epoch";
        }},
+      {"two sets, the best of the first saved",
+       {in_a_batch_of_it, behind_a_set},
+       [](TrainerOptions& o) {
+         o.eval_dataset = EvalDatasets::Named{{"a", testing::small_rows(20, 50)},
+                                              {"b", testing::small_rows(10, 30)}};
+         o.args.num_train_epochs = 2;
+         o.args.eval_strategy = "steps";
+         o.args.save_strategy = "steps";
+         o.args.eval_steps = 3;
+         o.args.save_steps = 3;
+         o.args.load_best_model_at_end = true;
+         o.args.metric_for_best_model = "a_loss";
+         o.args.greater_is_better = false;
+         stop_early(o, 9);
+       }},
       {"a callback ends it inside an epoch",
        {before_a_step},
        [](TrainerOptions& o) { o.callbacks.push_back(std::make_shared<Ends>()); }},
@@ -304,6 +333,10 @@ RANK_MAIN(stop_one_of_two_ranks) {
   const Change& change = stopped().front().change;
   const Left whole = train_to_the_end(folder / "whole", change, Moment::none);
   const Left left = train_to_the_end(folder / "cut", change, Moment::before_a_step);
+  const Left broken_off = train_to_the_end(folder / "broken", change, Moment::in_a_batch_of_it);
+  if (broken_off.history != whole.history || broken_off.counts != whole.counts ||
+      broken_off.calls < 3 || !testing::are_equal(broken_off.weights, whole.weights))
+    return 3;
   const bool is_same = left.history == whole.history && has_all_saved(left, whole) &&
                        left.counts == whole.counts &&
                        testing::are_equal(left.weights, whole.weights);
@@ -314,6 +347,97 @@ RANK_MAIN(stop_one_of_two_ranks) {
     if (!fault.empty()) return 2;
   }
   return is_same && left.calls > 2 ? 0 : 1;
+}
+
+// Returns the step at which a training ends that is told in its first step, and in which nothing is
+// due.
+std::int64_t last_step_of(const std::filesystem::path& folder, bool looks_behind_each_step) {
+  auto options = testing::small_training(testing::quiet_arguments(folder));
+  options.args.logging_steps = 100;
+  options.args.enable_jit_checkpoint = looks_behind_each_step;
+  options.callbacks = {std::make_shared<Signals>(Moment::in_a_step)};
+  Trainer trainer(std::move(options));
+  try {
+    trainer.train();
+  } catch (const TrainingInterrupted& error) {
+    if (error.exit_code() == 143) return trainer.state().global_step;
+  }
+  return -1;
+}
+
+RANK_MAIN(stop_with_little_time) {
+  const std::filesystem::path folder = std::getenv("STOPPED_FOLDER");
+  if (last_step_of(folder / "later", false) != 2) return 1;
+  return last_step_of(folder / "at_once", true) == 1 ? 0 : 2;
+}
+
+TEST(Stopped, RanksWithLittleTimeMakeNoFurtherStep) {
+  const TemporaryFolder folder;
+  for (const auto& rank : testing::run_processes(2, "stop_with_little_time",
+                                                 {.env = {{"STOPPED_FOLDER", folder.path()}}}))
+    EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
+}
+
+TEST(Stopped, AProgramThatHandlesSigtermItselfCannotAskForIt) {
+  const TemporaryFolder folder;
+  auto options = testing::small_training(testing::quiet_arguments(folder.path()));
+  options.args.enable_jit_checkpoint = true;
+  Trainer trainer(std::move(options));
+  std::signal(SIGTERM, SIG_IGN);
+  const std::string text = testing::message_of<ConfigError>([&] { trainer.train(); });
+  std::signal(SIGTERM, SIG_DFL);
+  EXPECT_NE(text.find("enable_jit_checkpoint is set, but this program handles or ignores SIGTERM"),
+            std::string::npos);
+}
+
+// --- What the next run goes on from ----------------------------------------------------------------
+
+// Counts the steps of this run alone.
+struct StepsOfRun final : TrainerCallback {
+  std::int64_t steps = 0;
+  [[nodiscard]] std::string name() const override { return "StepsOfRun"; }
+  void on_step_end(TrainerEvent&) override { ++steps; }
+};
+
+// Trains up to `max_steps`, saving every second step. Returns the number of steps that it made.
+std::int64_t steps_made(const std::filesystem::path& folder, const ResumeOption& from,
+                        std::int64_t max_steps) {
+  auto options = testing::small_training(testing::quiet_arguments(folder));
+  const auto run = std::make_shared<StepsOfRun>();
+  options.args.save_strategy = "steps";
+  options.args.save_steps = 2;
+  options.args.max_steps = max_steps;
+  options.callbacks = {run};
+  Trainer trainer(std::move(options));
+  EXPECT_EQ(trainer.train(from).global_step, max_steps);
+  return run->steps;
+}
+
+TEST(Stopped, TheSameCommandBeginsAndGoesOn) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(steps_made(folder.path(), "last", 2), 2);
+  EXPECT_EQ(steps_made(folder.path(), "Last", 4), 2);
+  EXPECT_THROW((void)steps_made(folder.path() / "other", true, 4), ConfigError);
+}
+
+// Python's Trainer marks a folder while it saves on a signal. Killed then, it leaves the mark.
+TEST(Stopped, ACheckpointThatPythonHasNotFinishedIsPassedOver) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(steps_made(folder.path(), {}, 4), 4);
+  folder.write("checkpoint-4/checkpoint-is-incomplete.txt", "");
+  const auto named = folder.path() / "checkpoint-4";
+  EXPECT_NE(testing::message_of<CheckpointError>([&] {
+              (void)steps_made(folder.path(), named, 4);
+            }).find("checkpoint-is-incomplete.txt: its save was cut short"),
+            std::string::npos);
+  auto options = testing::small_training(testing::quiet_arguments(folder.path()));
+  const auto run = std::make_shared<StepsOfRun>();
+  options.args.max_steps = 4;
+  options.callbacks = {run};
+  Trainer(std::move(options)).train(true);
+  EXPECT_EQ(run->steps, 2);
+  std::filesystem::remove_all(folder.path() / "checkpoint-2");
+  EXPECT_THROW((void)steps_made(folder.path(), true, 4), ConfigError);
 }
 
 TEST(Stopped, TwoRanksStopAndGoOnTogether) {

@@ -166,7 +166,8 @@ ArgumentGroup saving_group() {
   return {"Saving", {
     plain(ARG(save_strategy), kNever), number(ARG(save_steps), kSteps),
     plain(ARG(save_total_limit), kAtLeastZero), plain(ARG(save_only_model)),
-    plain(ARG(save_on_each_node)), plain(ARG(load_best_model_at_end)),
+    plain(ARG(save_on_each_node)), plain(ARG(enable_jit_checkpoint)),
+    plain(ARG(load_best_model_at_end)),
     or_absent(ARG(metric_for_best_model)), plain(ARG(greater_is_better)),
     plain(ARG(overwrite_output_dir)), or_absent(ARG(resume_from_checkpoint)),
     plain(ARG(ignore_data_skip)), plain(ARG(restore_callback_states_from_checkpoint)),

@@ -33,7 +33,8 @@ bool FsdpOption::has(const std::string& word) const {
 
 ResumeOption::ResumeOption(std::filesystem::path folder) {
   const std::string word = lower(folder.string());
-  newest_ = word == "true";
+  may_begin_anew_ = word == "last";
+  newest_ = may_begin_anew_ || word == "true";
   if (!newest_ && word != "false") folder_ = std::move(folder);
 }
 

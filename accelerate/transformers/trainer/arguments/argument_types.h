@@ -144,8 +144,8 @@ struct AcceleratorConfig {
   bool non_blocking = false;         ///< Moves batches to the device without waiting.
 };
 
-/// Where a training goes on: nowhere, at the newest checkpoint of output_dir (true or "true"), or
-/// at the checkpoint in a folder.
+/// Where a training goes on: nowhere, at the newest checkpoint of output_dir (true or "true"), there
+/// or at the beginning ("last"), or at the checkpoint in a folder.
 class ResumeOption {
  public:
   ResumeOption() = default;
@@ -157,11 +157,14 @@ class ResumeOption {
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] bool newest() const { return newest_; }
+  /// Whether the training begins anew if there is no checkpoint.
+  [[nodiscard]] bool may_begin_anew() const { return may_begin_anew_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] bool empty() const { return !newest_ && folder_.empty(); }
 
  private:
   bool newest_ = false;
+  bool may_begin_anew_ = false;
   std::filesystem::path folder_;
 };
 

@@ -232,6 +232,7 @@ std::optional<ResumeOption> KeyValue<ResumeOption>::read(const Node& node, const
 }
 
 Node KeyValue<ResumeOption>::write(const ResumeOption& value) {
+  if (value.may_begin_anew()) return Node::string("last");
   if (value.newest()) return Node::boolean(true);
   return value.folder().empty() ? Node::null() : Node::string(value.folder().string());
 }

@@ -102,7 +102,7 @@ template <>
 struct KeyValue<ResumeOption> {
   static constexpr const char* type = "boolean or path";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
-  static std::string allowed(const KeyRules&) { return "true, false or a folder"; }
+  static std::string allowed(const KeyRules&) { return "true, false, last or a folder"; }
   static std::optional<ResumeOption> read(const Node& node, const KeyRules& rules);
   static Node write(const ResumeOption& value);
 };

@@ -34,10 +34,6 @@ bool is_way_of_recomputing(const Node& node) {
          });
 }
 
-bool absent_or_boolean(const Node& node) {
-  return absent_or_false(node) || says(node, true);
-}
-
 bool is_anything(const Node&) {
   return true;
 }
@@ -68,7 +64,6 @@ const std::vector<PythonArgument>& python_arguments() {
     {"trackio_bucket_id", Node::null(), false, kNoTrackio, is_absent},
     {"trackio_static_space_id", Node::null(), false, kNoTrackio, absent_or_false},
     {"eval_use_gather_object", Node::boolean(false), false, "predictions are gathered whatever they are made of. Leave it out", absent_or_false},
-    {"enable_jit_checkpoint", Node::boolean(false), true, "SIGTERM and Ctrl-C save a checkpoint always, so it changes nothing. It is `true` or `false`", absent_or_boolean},
     {"parallelism_config", Node::null(), true, "A Trainer shards models by `fsdp` alone. Leave it out, or write the loop with an Accelerator", is_absent},
     {"dataloader_persistent_workers", Node::boolean(false), false, kThreads, absent_or_false},
     {"dataloader_multiprocessing_context", Node::null(), false, kThreads, is_absent},

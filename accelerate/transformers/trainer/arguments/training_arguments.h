@@ -133,6 +133,9 @@ struct TrainingArguments {
   std::optional<std::int64_t> save_total_limit = {};
   bool save_only_model = false;    ///< Checkpoints leave out what resuming needs.
   bool save_on_each_node = false;  ///< Each machine saves on its own disk.
+  /// Ranks look for signals behind every step, so the step under way is the last one: for
+  /// pre-emption with little time. Without it, ranks may make one more step.
+  bool enable_jit_checkpoint = false;
   /// The metric that says which is the best, with or without `eval_`; `loss` with
   /// `load_best_model_at_end` and with schedules that watch a metric.
   std::string metric_for_best_model = {};
@@ -141,7 +144,8 @@ struct TrainingArguments {
   /// A new run drops the checkpoints of an older one in `output_dir` when its own first one is
   /// complete.
   bool overwrite_output_dir = false;
-  /// The checkpoint from which `train()` continues: true for the newest one, or a folder.
+  /// The checkpoint from which `train()` continues: true for the newest one, `last` for the newest
+  /// one if there is one, or a folder.
   ResumeOption resume_from_checkpoint = {};
   bool ignore_data_skip = false;  ///< A resumed epoch starts over, not where it was left.
   /// Callbacks get the arguments that they had saved too, not their state alone.

@@ -20,6 +20,8 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kStateFile = "trainer_state.json";
+// Written by Python's Trainer when it begins a save on a signal, and removed at the end.
+constexpr const char* kIncompleteFile = "checkpoint-is-incomplete.txt";
 
 // Warns of settings that have changed since the checkpoint was saved.
 void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
@@ -94,6 +96,23 @@ void check_removable(const std::vector<NumberedCheckpoint>& older) {
       throw ConfigError("overwrite_output_dir is set, and " + one.folder.string() +
                         " cannot be dropped: " + obstacle);
   }
+}
+
+// Whether Python's Trainer was ended while it saved the folder on a signal.
+bool is_incomplete(const Path& folder) {
+  return std::filesystem::exists(folder / kIncompleteFile);
+}
+
+std::vector<NumberedCheckpoint> complete_checkpoints(const Path& output_dir) {
+  auto all = step_checkpoints(output_dir);
+  std::erase_if(all, [](const NumberedCheckpoint& one) {
+    const bool is_left_out = is_incomplete(one.folder);
+    if (is_left_out)
+      trainer_logger().warning(one.folder.string() + " holds " + kIncompleteFile +
+                               ": its save was cut short, so it is passed over");
+    return is_left_out;
+  });
+  return all;
 }
 
 std::string random_run_name() {
@@ -248,23 +267,27 @@ std::optional<Path> Checkpoints::of_this_launch() const {
 
 std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {
   if (asked.empty()) return std::nullopt;
-  const auto all = step_checkpoints(core_.args.output_dir);
+  const auto all = complete_checkpoints(core_.args.output_dir);
   if (!asked.newest()) {
     if (std::filesystem::is_directory(asked.folder())) return asked.folder();
     throw ConfigError(
         "resume_from_checkpoint names " + asked.folder().string() + ", which is not there" +
         (all.empty() ? "" : "; the newest of output_dir is " + all.back().folder.string()));
   }
+  if (all.empty() && asked.may_begin_anew()) return std::nullopt;
   if (all.empty())
     throw ConfigError("resume_from_checkpoint asks for the newest checkpoint, and " +
                       core_.args.output_dir +
-                      " has none: leave it out to start from the beginning");
+                      " has none: leave it out to start from the beginning, or set it to last");
   return all.back().folder;
 }
 
 OpenedCheckpoint Checkpoints::open(const Path& folder) const {
   OpenedCheckpoint opened{.folder = folder};
   on_all_ranks(core_.accelerator.communicator(), [&] {
+    if (is_incomplete(folder))
+      throw CheckpointError(folder.string() + " holds " + kIncompleteFile +
+                            ": its save was cut short. Resume from an earlier checkpoint");
     if (!std::filesystem::exists(folder / kStateFile))
       throw CheckpointError(folder.string() + " has no " + kStateFile +
                             ", so no Trainer saved it: give a folder checkpoint-<step>");

@@ -76,8 +76,10 @@ class Checkpoints {
   void save(LoopRecord record);
   /// Returns the folder of the checkpoint of `step`, there or not.
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
-  /// Returns the folder to resume from; nullopt: start from the beginning. Throws ConfigError when the newest
-  /// checkpoint is asked for and there is none, and when a named folder does not exist.
+  /// Returns the folder to resume from; nullopt: start from the beginning. The newest checkpoint is
+  /// the newest complete one: Python's Trainer marks those that it has not finished. Throws
+  /// ConfigError when the newest checkpoint is asked for and there is none, and when a named folder
+  /// does not exist.
   [[nodiscard]] std::optional<std::filesystem::path> find(const ResumeOption& asked) const;
   /// Reads what `folder` says about its training, and loads nothing. [collective] Throws
   /// CheckpointError.

@@ -1,6 +1,7 @@
 #include "accelerate/transformers/trainer/checkpoints/loop_record.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
@@ -38,6 +39,8 @@ void for_each_field_of(Record& record, Field&& field) {
   field("is_extra", record.is_extra);
   field("evaluate_due", record.evaluate_due);
   field("save_due", record.save_due);
+  field("evaluated_sets", record.evaluated_sets);
+  field("evaluated", record.evaluated);
   field("stop_due", record.stop_due);
   field("losses", record.losses);
   field("total_loss", record.total_loss);
@@ -59,6 +62,14 @@ StateDict stored(const LoaderState& value) {
   return to_state_dict(value);
 }
 
+// A list of pairs: the order counts.
+StateDict stored(const LogValues& values) {
+  StateDict::List pairs;
+  for (const auto& [name, value] : values)
+    pairs.emplace_back(StateDict::List{StateDict(name), StateDict(value)});
+  return StateDict(std::move(pairs));
+}
+
 template <typename T>
 void restore(const StateDict& stored, T& value) {
   value = stored.to<T>();
@@ -71,6 +82,13 @@ void restore(const StateDict& stored, std::optional<double>& value) {
 }
 void restore(const StateDict& stored, std::vector<double>& value) {
   for (const StateDict& one : stored.list()) value.push_back(one.to<double>());
+}
+
+void restore(const StateDict& stored, LogValues& values) {
+  for (const StateDict& pair : stored.list()) {
+    if (pair.list().size() != 2) throw CheckpointError("a metric is no pair of name and value");
+    values.set(pair.list()[0].to<std::string>(), pair.list()[1].to<double>());
+  }
 }
 
 }  // namespace
@@ -86,11 +104,15 @@ std::optional<LoopRecord> LoopRecord::read(const std::filesystem::path& folder) 
   if (!std::filesystem::exists(folder / (std::string(kStem) + ".json"))) return std::nullopt;
   const StateDict state = read_state_file(real_file_system(), folder, kStem);
   LoopRecord record;
-  for_each_field_of(record, [&](const char* name, auto& value) { restore(state.at(name), value); });
-  const auto least =
-      std::min({record.epoch, record.updates, record.first_step, record.step_logged,
-                record.cut.offset, record.cut.max_tokens, record.cut.batch_size - 1,
-                record.cut.ranks - 1, record.cut.accumulation - 1, record.cut.order_samples - 1});
+  for_each_field_of(record, [&](const char* name, auto& value) {
+    // Older checkpoints lack these two.
+    if (!std::string_view(name).starts_with("evaluated") || state.find(name) != nullptr)
+      restore(state.at(name), value);
+  });
+  const auto least = std::min({record.epoch, record.updates, record.first_step, record.step_logged,
+                               record.cut.offset, record.cut.max_tokens, record.cut.batch_size - 1,
+                               record.cut.ranks - 1, record.cut.accumulation - 1,
+                               record.cut.order_samples - 1, record.evaluated_sets});
   if (least < 0)
     throw CheckpointError((folder / (std::string(kStem) + ".json")).string() +
                           " has a number that is too small: a count below 0, or a size below 1");

@@ -10,6 +10,7 @@
 
 #include "accelerate/data/loader_control.h"
 #include "accelerate/transformers/trainer/data/epoch_batches.h"
+#include "accelerate/transformers/trainer/trainer_state.h"
 
 namespace accelerate::detail {
 
@@ -30,7 +31,9 @@ struct LoopRecord {
   bool is_extra = false;      ///< Whether nothing but the signal asked for it.
   bool evaluate_due = false;  ///< Whether the evaluation of the last step is left out.
   bool save_due = false;      ///< Whether the step asked for a checkpoint behind that evaluation.
-  bool stop_due = false;      ///< Whether a callback asked for the end of the training.
+  std::int64_t evaluated_sets = 0;  ///< Sets of that evaluation that are done.
+  LogValues evaluated = {};         ///< What they gave.
+  bool stop_due = false;            ///< Whether a callback asked for the end of the training.
 
   std::vector<double> losses = {};  ///< Of each rank: sum over the steps since the last log.
   double total_loss = 0;            ///< Mean over the ranks, summed up to the last log.

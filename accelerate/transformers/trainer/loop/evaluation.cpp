@@ -252,11 +252,17 @@ EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset
   auto& model = core.trained.prepared_model();
   core.trained.set_training_mode(false);
   model.train(false);
-  EvaluationSteps steps(core.accelerator, core.recipe, dataset);
+  const std::optional<StateDict> random =
+      options.stops_on_signal ? std::optional(rng_state()) : std::nullopt;
+  EvaluationSteps steps(core.accelerator, core.recipe, dataset, options.stops_on_signal);
   EvaluationRun run(core, options);
   while (const auto step = steps.next()) {
     run.add(*step);
     core.record.call(&TrainerCallback::on_prediction_step, steps.size());
+  }
+  if (steps.is_stopped()) {
+    set_rng_state(*random);
+    return {.is_broken_off = true};
   }
   EvaluationResult result = run.result();
   if (result.num_samples == 0)
@@ -268,25 +274,33 @@ EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset
   return result;
 }
 
-LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::string& prefix) {
+LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::string& prefix,
+                   EvaluationProgress* progress) {
   const EvalDatasets& chosen = sets.empty() ? core.options.eval_dataset : sets;
   if (chosen.empty())
     throw ConfigError(
         "evaluate() needs a dataset: give the Trainer eval_dataset, or evaluate() one");
-  LogValues all;
+  EvaluationProgress whole;
+  EvaluationProgress& done = progress == nullptr ? whole : *progress;
+  std::int64_t number = 0;
   for (const auto& [name, dataset] : chosen.sets()) {
+    if (number++ < done.sets) continue;
     const std::string of_set = name.empty() ? prefix : prefix + "_" + name;
     const auto half = half_weights(core);
-    auto result = run_evaluation(core, dataset, {.prefix = of_set});
+    auto result =
+        run_evaluation(core, dataset, {.prefix = of_set, .stops_on_signal = progress != nullptr});
+    done.is_broken_off = result.is_broken_off;
+    if (done.is_broken_off) break;
     if (!result.has_labels) {
       const std::string where = sets.empty() ? name_of_eval_set(name) : "the evaluation set";
       trainer_logger().warning_once(lack_of_labels(core, dataset, where));
     }
     const LogValues metrics = core.record.log(std::move(result.metrics));
     core.record.call(&TrainerCallback::on_evaluate, metrics);
-    for (const auto& [metric, value] : metrics) all.set(metric, value);
+    for (const auto& [metric, value] : metrics) done.metrics.set(metric, value);
+    ++done.sets;
   }
-  return all;
+  return done.metrics;
 }
 
 std::string name_of_eval_set(const std::string& name) {

@@ -17,6 +17,7 @@ struct EvaluationOptions {
   std::string prefix = "eval";  ///< Begins the names of metrics.
   bool keeps_predictions = false;
   std::string description = "evaluation";
+  bool stops_on_signal = false;  ///< Whether a signal breaks it off; see StopSignals.
 };
 
 struct EvaluationResult {
@@ -24,7 +25,15 @@ struct EvaluationResult {
   LogValues metrics = {};
   std::int64_t num_samples = 0;  ///< On all ranks, each sample once.
   std::int64_t num_steps = 0;
-  bool has_labels = false;  ///< Otherwise there is neither a loss nor a metric.
+  bool has_labels = false;     ///< Otherwise there is neither a loss nor a metric.
+  bool is_broken_off = false;  ///< Then there is nothing else.
+};
+
+/// How far an evaluation of several sets has come that a signal may break off.
+struct EvaluationProgress {
+  std::int64_t sets = 0;       ///< How many are evaluated and logged.
+  LogValues metrics = {};      ///< What they gave.
+  bool is_broken_off = false;  ///< Whether a rank got a signal during the next one.
 };
 
 /// Runs the model over `dataset` and returns the metrics and the loss: the mean over all that was
@@ -36,9 +45,11 @@ struct EvaluationResult {
 
 /// Evaluates `sets`, by default the Trainer's, one after another; logs what each gave, and tells the
 /// callbacks. Names of values begin with `prefix` and the set's name. Outside of a training the
-/// weights are in 16 bits if the arguments ask for that. [collective] Throws ConfigError without a
-/// set.
-LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::string& prefix);
+/// weights are in 16 bits if the arguments ask for that. With `progress`, begins behind the sets that
+/// it counts, and all ranks end at the same batch if one of them gets a signal. Then the generators of
+/// random numbers are as before the set. [collective] Throws ConfigError without a set.
+LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::string& prefix,
+                   EvaluationProgress* progress = nullptr);
 
 /// What messages call the set `name` of the Trainer's eval_dataset.
 [[nodiscard]] std::string name_of_eval_set(const std::string& name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "accelerate/base/stop_signals.h"
 #include "accelerate/comm/exchange.h"
 #include "accelerate/data/batch_rows.h"
 #include "accelerate/transformers/trainer/ranks.h"
@@ -19,15 +20,24 @@ std::int64_t rows_of_batch(const Inputs& batch) {
 }  // namespace
 
 EvaluationSteps::EvaluationSteps(Accelerator& accelerator, const LoaderRecipe& recipe,
-                                 const TrainerDataset& dataset)
-    : accelerator_(accelerator), loader_(recipe.prepare(accelerator, recipe.eval_loader(dataset))) {
+                                 const TrainerDataset& dataset, bool stops_on_signal)
+    : accelerator_(accelerator),
+      loader_(recipe.prepare(accelerator, recipe.eval_loader(dataset))),
+      stops_on_signal_(stops_on_signal) {
   // With even batches every rank has as many as there are steps.
   loader_.set_even_batches(true);
   if (dataset.size()) size_ = loader_.size();
   loader_.set_even_batches(false);
 }
 
+bool EvaluationSteps::has_signal() const {
+  return stops_on_signal_ && StopSignals::received() != 0;
+}
+
 std::optional<EvaluationStep> EvaluationSteps::next() {
+  // What is complete is not thrown away.
+  if (!has_ended_ && accelerator_.num_processes() == 1 && has_signal())
+    is_stopped_ = has_ended_ = true;
   if (has_ended_) {
     batches_.reset();
     return std::nullopt;
@@ -91,10 +101,12 @@ bool EvaluationSteps::agree(EvaluationStep& step, bool has_batch) {
   const auto flag = [](bool value) { return value ? 1.0 : 0.0; };
   const int ranks = accelerator_.num_processes();
   const bool is_main = accelerator_.is_main_process();  // It has the last batch of all.
-  const auto all =
-      sum_of_ranks(accelerator_, {flag(has_batch), flag(is_main && step.is_last),
-                                  flag(!has_batch && !before_), static_cast<double>(step.samples)});
-  if (all[0] == 0) return false;
+  const auto all = sum_of_ranks(
+      accelerator_, {flag(has_batch), flag(is_main && step.is_last), flag(!has_batch && !before_),
+                     static_cast<double>(step.samples), flag(has_signal())});
+  is_stopped_ = all[4] > 0;
+  if (is_stopped_) batches_.reset();
+  if (all[0] == 0 || is_stopped_) return false;
   step.is_last = all[1] > 0;
   if (!loader_.dispatch_batches())
     step.is_full = all[3] == static_cast<double>(loader_.total_batch_size());

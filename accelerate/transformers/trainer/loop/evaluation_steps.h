@@ -24,17 +24,21 @@ struct EvaluationStep {
 /// do not depend on the number of ranks.
 class EvaluationSteps {
  public:
-  /// `recipe`: how rows become batches. `accelerator` must outlive this.
+  /// `recipe`: how rows become batches. `stops_on_signal`: whether the steps end when a rank got a
+  /// signal (StopSignals). `accelerator` must outlive this.
   EvaluationSteps(Accelerator& accelerator, const LoaderRecipe& recipe,
-                  const TrainerDataset& dataset);
+                  const TrainerDataset& dataset, bool stops_on_signal = false);
 
   /// The number of steps; nullopt if it is not known.
   [[nodiscard]] const std::optional<std::size_t>& size() const { return size_; }
-  /// Returns the next step; nullopt at the end. [collective] Cost on several ranks: one sum of four
+  /// Returns the next step; nullopt at the end. [collective] Cost on several ranks: one sum of five
   /// numbers.
   [[nodiscard]] std::optional<EvaluationStep> next();
+  /// Whether the steps ended because a rank got a signal.
+  [[nodiscard]] bool is_stopped() const { return is_stopped_; }
 
  private:
+  [[nodiscard]] bool has_signal() const;
   [[nodiscard]] bool read();
   [[nodiscard]] std::int64_t samples_of(const Inputs& batch) const;
   void cut_repeats(EvaluationStep& step) const;
@@ -46,6 +50,8 @@ class EvaluationSteps {
   std::optional<LoaderIterator<Inputs>> batches_;
   std::size_t position_ = 0;
   std::optional<Inputs> before_;  // The batch of an earlier step.
+  bool stops_on_signal_;
+  bool is_stopped_ = false;
   bool has_ended_ = false;
 };
 

@@ -7,15 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "accelerate/base/stop_signals.h"
 #include "accelerate/transformers/trainer/callbacks/best_metric.h"
 #include "accelerate/transformers/trainer/callbacks/speed.h"
-#include "accelerate/transformers/trainer/loop/evaluation.h"
-#include "accelerate/transformers/trainer/loop/stop_signals.h"
 #include "accelerate/transformers/trainer/model_size.h"
 #include "accelerate/transformers/trainer/ranks.h"
 #include "accelerate/watch/profiler/memory_meter.h"
@@ -71,6 +69,7 @@ void TrainingLoop::run(const Resumed& resumed) {
 // With another number of ranks each gets an equal share of the losses.
 void TrainingLoop::take_up(const LoopRecord& record) {
   record_ = record;
+  evaluated_ = {.sets = record.evaluated_sets, .metrics = record.evaluated};
   if (!record.is_extra) step_due_ = core_.record.state.global_step;
   step_logged_ = record.step_logged;
   const auto rank = static_cast<std::size_t>(core_.accelerator.process_index());
@@ -111,19 +110,20 @@ void TrainingLoop::stop_late() {
   if (stop_signal_ == 0 && agree_to_stop()) save();
 }
 
-// `sum`: the sum of all ranks' signals.
+double TrainingLoop::weight_of_signal() const {
+  return detail::weight_of_signal(StopSignals::received(), core_.accelerator.num_processes());
+}
+
+// `sum`: the sum of all ranks' weights.
 void TrainingLoop::note_signal(double sum) {
-  if (sum <= 0 || stop_signal_ != 0) return;
-  stop_signal_ = StopSignals::received();
-  if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank got it.
-  core_.record.control.was_interrupted = true;
+  if (stop_signal_ != 0) return;
+  stop_signal_ = signal_of_weights(sum, core_.accelerator.num_processes());
+  core_.record.control.was_interrupted |= stop_signal_ != 0;
 }
 
 // Returns whether any rank got a signal. [collective]
 bool TrainingLoop::agree_to_stop() {
-  if (stop_signal_ == 0)
-    note_signal(
-        sum_of_ranks(core_.accelerator, {static_cast<double>(StopSignals::received())}).front());
+  if (stop_signal_ == 0) note_signal(sum_of_ranks(core_.accelerator, {weight_of_signal()}).front());
   return stop_signal_ != 0;
 }
 
@@ -217,8 +217,7 @@ at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
     if (counts) items += static_cast<double>(batch_loss_.items(batch));
     tokens += input_tokens(batch, core_.args.include_num_input_tokens_seen);
   }
-  const auto all = sum_of_ranks(core_.accelerator,
-                                {items, tokens, static_cast<double>(StopSignals::received())});
+  const auto all = sum_of_ranks(core_.accelerator, {items, tokens, weight_of_signal()});
   core_.record.state.num_input_tokens_seen += static_cast<std::int64_t>(all[1]);
   note_signal(all[2]);
   clock_.spent_on(StepPart::communication);
@@ -305,16 +304,19 @@ void TrainingLoop::end_step(double epoch) {
 
 // A process that is asked to end has no time for an evaluation. It saves, and the resumed training
 // makes up what record() says is due. One process asks for signals at each step. Several agree where
-// something is due, which costs far more than the exchange, and else before their next step.
+// something is due, which costs far more than the exchange, and else before their next step. With
+// enable_jit_checkpoint they agree behind each step.
 void TrainingLoop::log_save_evaluate() {
   auto& control = core_.record.control;
   const bool asks = control.should_log || control.should_evaluate || control.should_save ||
-                    core_.accelerator.num_processes() == 1;
+                    core_.accelerator.num_processes() == 1 || core_.args.enable_jit_checkpoint;
   if (control.should_log && core_.record.state.global_step > step_logged_) log_losses();
   control.should_log = false;
   if (asks ? agree_to_stop() : stop_signal_ != 0) return save();
   if (std::exchange(control.should_evaluate, false)) {
-    const LogValues metrics = evaluate(core_, {}, "eval");
+    const LogValues metrics = evaluate(core_, {}, "eval", &evaluated_);
+    if (evaluated_.is_broken_off) return save_in_evaluation();
+    evaluated_ = {};
     step_plateau(metrics);
     note_if_best(core_.args, metrics, core_.record.state, control);
     if (agree_to_stop()) return save();
@@ -322,6 +324,13 @@ void TrainingLoop::log_save_evaluate() {
   if (!control.should_save) return;
   save();
   if (agree_to_stop()) save();  // The checkpoint says then that the training was interrupted.
+}
+
+// The resumed training evaluates the sets that are left.
+void TrainingLoop::save_in_evaluation() {
+  (void)agree_to_stop();
+  core_.record.control.should_evaluate = true;
+  save();
 }
 
 void TrainingLoop::save() {
@@ -353,6 +362,8 @@ LoopRecord TrainingLoop::record() {
                  core_.record.state.global_step < plan_.max_steps;
   std::vector<double> mine(static_cast<std::size_t>(core_.accelerator.num_processes()), 0.0);
   mine[static_cast<std::size_t>(core_.accelerator.process_index())] = loss_;
+  now.evaluated_sets = evaluated_.sets;
+  now.evaluated = evaluated_.metrics;
   now.losses = sum_of_ranks(core_.accelerator, mine);
   now.total_loss = total_loss_;
   now.loss_before = loss_before_;

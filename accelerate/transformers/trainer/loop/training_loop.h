@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
+#include "accelerate/transformers/trainer/loop/evaluation.h"
 #include "accelerate/transformers/trainer/loop/loss.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 
@@ -39,6 +40,7 @@ class TrainingLoop {
   void take_up(const LoopRecord& record);
   void make_up(const LoopRecord& record);
   void stop_late();
+  [[nodiscard]] double weight_of_signal() const;
   void note_signal(double sum);
   [[nodiscard]] bool agree_to_stop();
   void enter_epoch(const Resumed& at);
@@ -58,6 +60,7 @@ class TrainingLoop {
   void explain(const Inputs* batch);
   void end_step(double epoch);
   void log_save_evaluate();
+  void save_in_evaluation();
   void save();
   [[nodiscard]] LoopRecord record();
   void log_losses();
@@ -74,11 +77,12 @@ class TrainingLoop {
   StepClock clock_;
   int stop_signal_ = 0;
   bool saved_at_stop_ = false;
-  LoopRecord record_;            // Where the loop is. record() adds the rest.
-  double loss_ = 0;              // On this rank, since the last log.
-  double total_loss_ = 0;        // Mean over the ranks, up to the last log.
-  double loss_before_ = 0;       // The part of the total that mean_loss() leaves out.
-  std::int64_t first_step_ = 0;  // The steps that mean_loss() leaves out.
+  EvaluationProgress evaluated_;  // At the present step.
+  LoopRecord record_;             // Where the loop is. record() adds the rest.
+  double loss_ = 0;               // On this rank, since the last log.
+  double total_loss_ = 0;         // Mean over the ranks, up to the last log.
+  double loss_before_ = 0;        // The part of the total that mean_loss() leaves out.
+  std::int64_t first_step_ = 0;   // The steps that mean_loss() leaves out.
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t tokens_before_ = 0;  // Tokens seen before this call of train().
   std::int64_t step_logged_ = 0;

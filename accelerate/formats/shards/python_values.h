@@ -1,0 +1,20 @@
+// Pickles of the numbers in a checkpoint of save_state, as PyTorch has them. Each function returns
+// operations; see pickle_writer.h. Each throws CheckpointError for what Python has not.
+#pragma once
+
+#include <string>
+
+#include "accelerate/formats/documents/document.h"
+
+namespace accelerate::detail {
+
+/// `tuples`: lists become tuples. Options in Python have tuples where ours have lists: "betas".
+[[nodiscard]] std::string python_value(const Node& node, bool tuples = false);
+
+/// Schedules of PyTorch expect a list of functions, and milestones as counts.
+[[nodiscard]] std::string python_schedule(const Node& node);
+
+/// The state of torch.amp.GradScaler.
+[[nodiscard]] std::string python_scaler(const Node& node);
+
+}  // namespace accelerate::detail
