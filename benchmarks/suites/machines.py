@@ -5,9 +5,14 @@
   then until the rank of the first begins again, alone. Both with the rendezvous c10d, one to two machines, and with
   ranks in Python that reduce a number again and again: torchrun goes on only when a rank fails.
 - **Many ranks**: 64 ranks of a program that does nothing, from the start of the command to its end.
+- **Steps**: a language model of 27.1 million weights, 4 x 64 tokens a rank, one rank on each of two hosts (network
+  namespaces) whose cable carries 1 Gbit/s each way (`tc tbf`), fp32, AdamW. Theirs are Python Accelerate's DDP and
+  PyTorch's FSDP 2, over Gloo under `torchrun`. **Sent**: what the cable of one host carried from it, in the whole run,
+  by the number of its steps; it depends on no clock.
 
 Ranks write down when they begin.
 """
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -17,10 +22,11 @@ import tempfile
 import time
 
 from harness import BenchmarkError, Contender, Summary, alternate, free_port, run, stop
-from report import AtMost, Row, Times
+from report import Absent, AtMost, Row, Share, Times
+from two_hosts import ADDRESSES, CABLE, two_hosts, why_not
 
 TITLE = "Machines: ours and torchrun"
-PROGRAMS = ("no_op",)
+PROGRAMS = ("no_op", "sharded_steps")
 ROUNDS = 5
 RANK = 'mkdir -p "{folder}/$WORLD_SIZE"; date +%s%N > "{folder}/$WORLD_SIZE/$RANK.part"; ' \
        'mv "{folder}/$WORLD_SIZE/$RANK.part" "{folder}/$WORLD_SIZE/$RANK"; exec {work}'
@@ -31,6 +37,10 @@ while True:
     d.all_reduce(torch.zeros(1))
     time.sleep(0.02)'"""
 LIMIT_SECONDS = 120
+MEGABITS = 1000
+STEPS, QUICK_STEPS = (2, 6, 1), (1, 1, 1)  # To warm up, blocks, steps a block.
+SHARDED = ("--use_fsdp", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--fsdp_transformer_layer_cls_to_wrap", "Block",
+           "--fsdp_backward_prefetch", "BACKWARD_PRE", "--fsdp_forward_prefetch", "true")
 
 
 def ours(setting, port, rank, program, nodes):
@@ -109,6 +119,47 @@ def many_ranks(setting, command):
     return lambda: run(setting, command()).seconds * 1e3
 
 
+def our_steps(setting, port, rank, steps, flags):
+    return [setting.accelerate, "launch", *flags, "--num_machines", 2, "--machine_rank", rank, "--num_processes", 2,
+            "--main_process_ip", ADDRESSES[0], "--main_process_port", port, setting.program("sharded_steps"), *steps]
+
+
+def their_steps(setting, port, rank, steps, original):
+    return ["env", f"GLOO_SOCKET_IFNAME={CABLE}", setting.venv / "bin" / "torchrun", "--nnodes", 2, "--node-rank", rank,
+            "--nproc-per-node", 1, "--master-addr", ADDRESSES[0], "--master-port", port, setting.original(original), *steps]
+
+
+def across(setting, hosts, words, of):
+    """Runs a rank on each host; returns the milliseconds of each step and the megabytes that host 0 sent in a step."""
+    steps = QUICK_STEPS if setting.quick else STEPS
+
+    def sample():
+        port, before = free_port(), hosts.sent_bytes(0)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            ranks = [pool.submit(run, setting, [*hosts.on(rank), *words(setting, port, rank, steps, of)]) for rank in (0, 1)]
+            first, _ = [rank.result() for rank in ranks]
+        sent = (hosts.sent_bytes(0) - before) / (steps[0] + steps[1] * steps[2]) / 1e6
+        return [seconds * 1e3 / steps[2] for seconds in first.report()["block_seconds"]], sent
+    return sample
+
+
+def steps_across(setting, say):
+    kinds = {"DDP": (("--cpu",), "ddp_steps"), "FULL_SHARD": (SHARDED, "fsdp2_steps")}
+    if why_not():
+        return [Absent(f"a step of {kind} across hosts", why_not()) for kind in kinds]
+    rows = []
+    with two_hosts(MEGABITS) as hosts:
+        for kind, (flags, original) in kinds.items():
+            samples = alternate([Contender("ours", across(setting, hosts, our_steps, flags)),
+                                 Contender("theirs", across(setting, hosts, their_steps, original))],
+                                setting.rounds, say, warm_up=False)  # Each run has steps to warm up.
+            times = {name: Summary.of(step for steps, _ in of for step in steps) for name, of in samples.items()}
+            sent = {name: Summary.of(sent for _, sent in of) for name, of in samples.items()}
+            rows += [Row(f"a step of {kind} across hosts", "ms", times["ours"], times["theirs"], Share(0.9)),
+                     Row("sent by a rank in it", "MB", sent["ours"], sent["theirs"])]
+    return rows
+
+
 def row(setting, say, what, mine, other, target):
     samples = alternate([Contender("ours", mine), Contender("theirs", other)], setting.rounds, say)
     return Row(what, "ms", Summary.of(samples["ours"]), Summary.of(samples["theirs"]), target)
@@ -120,4 +171,4 @@ def measure(setting, say):
             row(setting, say, "recovery from a lost machine", recovery(setting, ours), recovery(setting, theirs), Times(3)),
             row(setting, say, "64 ranks", many_ranks(setting, lambda: setting.launch(64, no_op)),
                 many_ranks(setting, lambda: setting.torchrun(64, "--no-python", no_op)), AtMost(5000))]
-    return rows
+    return rows + steps_across(setting, say)
