@@ -272,7 +272,7 @@ Environment rank_environment(const LaunchOptions& settings, int rank, const Meet
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
   if (meeting.max_restarts > 0 || meeting.is_hosted)
-    environment["ACCELERATE_LAUNCH_ID"] = launch_id();
+    environment["ACCELERATE_LAUNCH_ID"] = meeting.launch.empty() ? launch_id() : meeting.launch;
   return environment;
 }
 

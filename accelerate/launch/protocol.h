@@ -17,6 +17,8 @@ struct MeetingPoint {
   int port = 0;
   /// A secret of the job's ranks, 32 hexadecimal digits; empty if they are told none.
   std::string token = {};
+  /// The name of this launch, the same on all machines and in all rounds; empty: the launcher's own.
+  std::string launch = {};
   int machine = 0;  ///< Number of this machine.
   int machines = 1;
   int first_rank = 0;       ///< Of this machine.

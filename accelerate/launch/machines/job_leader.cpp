@@ -30,6 +30,10 @@ std::map<std::string, std::string> first_values(const JobTerms& terms, const std
   return {{"/" + kJob, json_text(job)}, {"/" + kArrivals, "0"}};
 }
 
+std::string after(const std::string& sentence) {
+  return sentence.empty() ? "" : " " + sentence;
+}
+
 }  // namespace
 
 JobLeader::JobLeader(JobTerms terms, Descriptor listener, const std::string& host)
@@ -37,12 +41,14 @@ JobLeader::JobLeader(JobTerms terms, Descriptor listener, const std::string& hos
       host_(host),
       challenge_(random_digits().value_or("")),
       token_of_ranks_(terms_.token.empty() ? random_digits().value_or("") : ""),
+      launch_(random_digits().value_or("")),
       seal_(terms_.token, challenge_),
       store_(std::move(listener), first_values(terms_, challenge_, host)) {}
 
 void JobLeader::begin(int number, StoreClient& store) {
   Round round = terms_.is_elastic ? of_those_there(number, store) : of_all(number, store);
   if (round.error.empty()) round.token = token_of_ranks_;
+  round.launch = launch_;
   members_.clear();
   for (const auto& member : round.members) members_.push_back(member.number);
   store.set(round_key(number), seal_.close(round.text()));
@@ -66,7 +72,7 @@ Round JobLeader::of_all(int number, StoreClient& store) {
     std::optional<MachineCard> card = MachineCard{};
     if (store.has(card_key(launcher))) {
       card = card_of(launcher, store, failed.error);
-      if (card && launcher > 0) failed.error = objection(cards.front(), *card);
+      if (card && launcher > 0) failed.error = compare(cards.front(), *card);
     } else if (terms_.token.empty()) {
       has_torchrun_ = true;
       token_of_ranks_.clear();
@@ -117,11 +123,13 @@ std::string JobLeader::await_all(int number, StoreClient& store) {
       return who + " did not come to " + terms_.place + " within " +
              format_duration(deadline.timeout()) +
              ". Was `accelerate launch` started there with its machine_rank and this address, and "
-             "does a firewall let the port through?";
+             "does a firewall let the port through?" +
+             after(terms_.doubt);
     }
     if (deadline.waited() < next_report) continue;
     report("waiting for " + who + " at " + terms_.place + " (" +
-           format_duration(deadline.waited()) + " of " + format_duration(deadline.timeout()) + ")");
+           format_duration(deadline.waited()) + " of " + format_duration(deadline.timeout()) + ")" +
+           after(terms_.doubt));
     next_report = deadline.waited() + kBetweenReports;
   }
   return {};
@@ -147,7 +155,8 @@ Round JobLeader::of_those_there(int number, StoreClient& store) {
           std::to_string(count) + " of at least " + std::to_string(terms_.fewest) +
           " machines came to " + terms_.place + " within " + format_duration(deadline.timeout()) +
           ". Was `accelerate launch` started on the others with this address, and does a "
-          "firewall let the port through?";
+          "firewall let the port through?" +
+          after(terms_.doubt);
       return failed;
     }
     if (deadline.waited() < next_report) continue;
@@ -155,7 +164,7 @@ Round JobLeader::of_those_there(int number, StoreClient& store) {
            std::to_string(terms_.fewest) +
            (terms_.most > terms_.fewest ? " to " + std::to_string(terms_.most) : "") +
            " are there (" + format_duration(deadline.waited()) + " of " +
-           format_duration(deadline.timeout()) + ")");
+           format_duration(deadline.timeout()) + ")" + after(terms_.doubt));
     next_report = deadline.waited() + kBetweenReports;
   }
 }
@@ -175,7 +184,7 @@ std::vector<MachineCard> JobLeader::look(int number, StoreClient& store, bool& a
     if (!store.has(card_key(launcher))) continue;  // It is about to introduce itself.
     std::string fault;
     const auto card = card_of(launcher, store, fault);
-    if (card && !there.empty()) fault = objection(there.front(), *card);
+    if (card && !there.empty()) fault = compare(there.front(), *card);
     if (fault.empty()) {
       there.push_back(*card);
     } else {
@@ -201,6 +210,13 @@ std::optional<MachineCard> JobLeader::card_of(int launcher, StoreClient& store,
   fault = "machine " + std::to_string(launcher) +
           " has another ACCELERATE_JOB_TOKEN than machine 0 (" + host_ + ").";
   return std::nullopt;
+}
+
+// Returns what speaks against the other one; what may be meant is only told.
+std::string JobLeader::compare(const MachineCard& first, const MachineCard& other) {
+  const std::string said = doubt(first, other);
+  if (!said.empty() && doubts_.insert(other.number).second) report(said);
+  return objection(first, other);
 }
 
 void JobLeader::report(const std::string& text) const {

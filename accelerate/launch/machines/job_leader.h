@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct JobTerms {
   std::chrono::milliseconds last_call{};  ///< For more of them, once there are enough.
   std::string token;                      ///< Given by the user; "" if none was.
   std::string place;                      ///< Where the store is, for messages.
+  std::string
+      doubt;  ///< Why other machines may not reach it, as a sentence; "" if nothing says so.
   std::function<void(const std::string&)> report;
 };
 
@@ -49,15 +52,18 @@ class JobLeader {
   [[nodiscard]] std::vector<MachineCard> look(int number, StoreClient& store, bool& awaits_members);
   [[nodiscard]] std::optional<MachineCard> card_of(int launcher, StoreClient& store,
                                                    std::string& fault);
+  [[nodiscard]] std::string compare(const MachineCard& first, const MachineCard& other);
   void report(const std::string& text) const;
 
   JobTerms terms_;
   std::string host_;
   std::string challenge_;
   std::string token_of_ranks_;
+  std::string launch_;
   bool has_torchrun_ = false;
   Seal seal_;
   std::vector<int> members_;  // Of the round before.
+  std::set<int> doubts_;      // Launchers whose doubts have been told.
   StoreHost store_;
 };
 

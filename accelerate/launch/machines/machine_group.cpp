@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "accelerate/base/checksum.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/keyed_checksum.h"
@@ -39,9 +40,16 @@ std::string own_host_name() {
   return name.data();
 }
 
+// The program itself may lie in another folder on each machine.
+std::string checksum_of_arguments(const std::vector<std::string>& command) {
+  Checksum sum;
+  for (std::size_t i = 1; i < command.size(); ++i) sum.update(command[i] + '\0');
+  return checksum_text(sum.value());
+}
+
 }  // namespace
 
-MachineOptions machine_options(const LaunchOptions& settings) {
+MachineOptions machine_options(const LaunchOptions& settings, std::vector<std::string> program) {
   const std::string token = env("ACCELERATE_JOB_TOKEN").value_or("");
   if (!token.empty() && !key_from_digits(token)) {
     throw ConfigError("ACCELERATE_JOB_TOKEN has " + std::to_string(token.size()) +
@@ -58,6 +66,7 @@ MachineOptions machine_options(const LaunchOptions& settings) {
           .ranks = settings.num_processes,
           .ranks_of_all = is_said ? settings.num_processes * settings.num_machines : 0,
           .role = settings.text("role"),
+          .program = std::move(program),
           .settings = settings_of_all_machines(settings),
           .token = token,
           .name_comes_later = env("KUBERNETES_SERVICE_HOST").has_value(),
@@ -84,11 +93,24 @@ MachineGroup::~MachineGroup() {
   client_.reset();
 }
 
-// "10.0.0.1:29500", "[fe80::1]:29500".
+// "10.0.0.1:29500", "[fe80::1]:29500", "node0:29500 (10.0.0.1)".
 std::string MachineGroup::place() const {
   const bool is_v6 = options_.address.find(':') != std::string::npos;
   return (is_v6 ? "[" + options_.address + "]" : options_.address) + ":" +
-         std::to_string(options_.port);
+         std::to_string(options_.port) + (resolved_.empty() ? "" : " (" + resolved_ + ")");
+}
+
+// Remembers what the name stands for, since other machines may know another address under it.
+void MachineGroup::remember(const ResolvedHost& found) {
+  std::vector<std::string> addresses;
+  is_only_here_ = found.addresses != nullptr;
+  for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next) {
+    addresses.push_back(numeric_address(*one));
+    is_only_here_ = is_only_here_ && is_loopback(*one);
+  }
+  const bool is_name = std::ranges::find(addresses, options_.address) == addresses.end();
+  resolved_ = is_name ? accelerate::join(addresses, ", ") : "";
+  is_only_here_ = is_only_here_ && is_name && options_.address != "localhost";
 }
 
 // --- Meeting -----------------------------------------------------------------------------------
@@ -102,6 +124,7 @@ Descriptor MachineGroup::listen() {
                       "', which is not an address of a machine: " + gai_strerror(found.error) +
                       ". Give the address of this machine by which the others reach it.");
   }
+  remember(found);
   Listening listener = listen_on(*found.addresses);
   if (listener.error == 0) return std::move(listener.socket);
   if (options_.is_elastic && (listener.error == EADDRNOTAVAIL || listener.error == EADDRINUSE))
@@ -129,6 +152,10 @@ detail::JobTerms MachineGroup::terms() const {
           .last_call = options_.last_call,
           .token = options_.token,
           .place = place(),
+          .doubt = is_only_here_ ? options_.address + " is " + resolved_ +
+                                       " on this machine, which no other machine can reach: "
+                                       "correct /etc/hosts, or give main_process_ip as a number."
+                                 : "",
           .report = options_.report};
 }
 
@@ -149,20 +176,21 @@ StoreClient MachineGroup::connect() {
                         "', which is not an address of a machine: " + gai_strerror(found.error) +
                         ". Give the address by which machine 0 is reached from here.");
     }
+    remember(found);
     for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next) {
       Descriptor made = connect_within(
           *one, std::clamp(deadline.left(), milliseconds(1), milliseconds(2000)), refusal);
-      if (made.valid()) return {std::move(made), kAnswer};
+      if (made.valid()) return {std::move(made), std::min(kAnswer, options_.timeout)};
     }
+    const std::string why = found.error == 0 ? std::strerror(refusal) : gai_strerror(found.error);
     if (deadline.is_over()) {
       throw LaunchError(
           "machine 0 did not answer at " + place() + " within " +
-          format_duration(deadline.timeout()) + " (" + std::strerror(refusal) +
+          format_duration(deadline.timeout()) + " (" + why +
           "). Was `accelerate launch` started there, is that its address as seen from "
           "here, and does a firewall let the port through?");
     }
     if (deadline.waited() >= next_report && options_.report) {
-      const char* why = found.error == 0 ? std::strerror(refusal) : gai_strerror(found.error);
       options_.report("waiting for machine 0 at " + place() + " (" + why + ", " +
                       format_duration(deadline.waited()) + " of " +
                       format_duration(deadline.timeout()) + ")");
@@ -210,7 +238,7 @@ void MachineGroup::join() {
                                 : "this machine was given ACCELERATE_JOB_TOKEN, and " + leader +
                                       " was not. Give all machines the same.");
   } catch (const StoreError& error) {
-    throw LaunchError(place() + " is reached, but " + error.what() +
+    throw LaunchError("machine 0 is expected at " + place() + ", but " + error.what() +
                       ". Does another program use this port, or another machine this address?");
   }
 }
@@ -229,6 +257,8 @@ void MachineGroup::introduce() {
         .ranks_of_all = options_.ranks_of_all,
         .role = options_.role,
         .version = ACCELERATE_VERSION,
+        .program = detail::program_name(options_.program),
+        .arguments = checksum_of_arguments(options_.program),
         .settings = options_.settings,
         .nonce = random_digits().value_or("")};
     claim_number(seal_.close(card.text()));
@@ -346,6 +376,7 @@ void MachineGroup::take_place(const detail::Round& round, std::size_t index) {
   meeting_ = {.address = options_.address,
               .port = options_.port,
               .token = options_.token.empty() ? round.token : options_.token,
+              .launch = round.launch,
               .machine = static_cast<int>(index),
               .machines = static_cast<int>(round.members.size()),
               .first_rank = member.first_rank,

@@ -11,8 +11,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "accelerate/base/deadline.h"
+#include "accelerate/base/tcp.h"
 #include "accelerate/launch/machines/job_leader.h"
 #include "accelerate/launch/machines/job_notes.h"
 #include "accelerate/launch/machines/store_client.h"
@@ -36,6 +38,8 @@ struct MachineOptions {
   /// --num_processes, which must be the same everywhere; 0 if each machine counts its devices.
   int ranks_of_all = 0;
   std::string role = "default";
+  /// The command of the ranks, whose program must have the same name on all machines of a role.
+  std::vector<std::string> program = {};
   /// Variables of the ranks that must have the same values on all machines.
   Environment settings = {};
   /// ACCELERATE_JOB_TOKEN: all machines must have the same. If none has one, machine 0 makes one for
@@ -53,9 +57,11 @@ struct MachineOptions {
   std::function<void(const std::string&)> report = {};
 };
 
-/// Returns what `settings`, of several machines, and ACCELERATE_JOB_TOKEN say. Throws ConfigError for
+/// Returns what `settings`, of several machines, and ACCELERATE_JOB_TOKEN say. `program`: the command
+/// of the ranks. Throws ConfigError for
 /// a token that is none.
-[[nodiscard]] MachineOptions machine_options(const LaunchOptions& settings);
+[[nodiscard]] MachineOptions machine_options(const LaunchOptions& settings,
+                                             std::vector<std::string> program);
 
 /// Threads: one. The calling process may have no others, because machine 0 starts the process of
 /// the store.
@@ -64,7 +70,7 @@ class MachineGroup : public OtherMachines {
   /// Meets the launchers of the other machines and begins the first round. [collective] Throws, on
   /// every machine that can be told, with the machine and its address:
   /// - ConfigError if machines have the same number, other numbers of machines or ranks, other
-  ///   settings, another version of this library or another token; if the address is not one of
+  ///   settings, another program, another version of this library or another token; if the address is not one of
   ///   machine 0; if machine 0 is of torchrun and a token was given,
   /// - LaunchError if machine 0 does not answer, others do not come, the port is taken, or what
   ///   answers is no store.
@@ -107,6 +113,7 @@ class MachineGroup : public OtherMachines {
   [[nodiscard]] bool is_to_go_on(const EndElsewhere& end);
   [[nodiscard]] detail::StoreClient connect();
   [[nodiscard]] detail::JobTerms terms() const;
+  void remember(const ResolvedHost& found);
   [[nodiscard]] std::string place() const;
   [[nodiscard]] EndElsewhere own_loss() const;
   [[nodiscard]] EndElsewhere lost_store(const std::string& why) const;
@@ -114,7 +121,9 @@ class MachineGroup : public OtherMachines {
   MachineOptions options_;
   MeetingPoint meeting_;
   std::string host_name_;
-  int number_ = 0;  // Of this launcher in the job.
+  std::string resolved_;       // What options_.address stands for here, if it is a name.
+  bool is_only_here_ = false;  // Whether that is loopback, by which no other machine comes.
+  int number_ = 0;             // Of this launcher in the job.
   int round_ = 0;
   int failures_ = 0;  // Rounds that ended because a rank failed.
   detail::Seal seal_;
