@@ -4,9 +4,10 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 
-from harness import BenchmarkError
+from harness import FOLDER, BenchmarkError
 
 TOOLS = ("ip", "tc", "nsenter", "unshare", "setpriv")
 CABLE = "cable0"  # On both hosts.
@@ -47,26 +48,45 @@ def is_in_namespace_of_its_own(process):
     return os.readlink(f"/proc/{process.pid}/ns/net") != os.readlink("/proc/self/ns/net")
 
 
+def lay_cable(hosts, megabits):
+    ip(*hosts.on(0), "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", hosts.keepers[1].pid)
+    for host, address in enumerate(ADDRESSES):
+        ip(*hosts.on(host), "ip", "address", "add", f"{address}/24", "dev", CABLE)
+        ip(*hosts.on(host), "ip", "link", "set", CABLE, "up")
+        ip(*hosts.on(host), "tc", "qdisc", "add", "dev", CABLE, "root", "tbf", "rate", f"{megabits}mbit",
+           "burst", "256kb", "latency", "50ms")
+
+
+def lay_long_cable(hosts, megabits, delay_ms):
+    """Returns the process that carries packets over it."""
+    ends = [word for keeper, address in zip(hosts.keepers, ADDRESSES) for word in (keeper.pid, address)]
+    command = [sys.executable, FOLDER / "relay.py", *ends, CABLE, delay_ms, megabits]
+    relay = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    if relay.stdout.readline() != b"up\n":
+        raise BenchmarkError("the relay between two hosts did not start")
+    return relay
+
+
 @contextlib.contextmanager
-def two_hosts(megabits):
-    """Two hosts whose cable carries `megabits` a second each way. They end with the process that this one keeps for each."""
-    keepers = []
+def two_hosts(megabits, delay_ms=0):
+    """Two hosts whose cable carries `megabits` a second each way, each packet `delay_ms` late. They end with the
+    process that this one keeps for each."""
+    started = []
     try:
         for _ in ADDRESSES:
-            keepers.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"],
+            started.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"],
                                             stdin=subprocess.DEVNULL))
-        while not all(is_in_namespace_of_its_own(keeper) for keeper in keepers):
+        while not all(is_in_namespace_of_its_own(keeper) for keeper in started):
             time.sleep(0.01)
-        hosts = TwoHosts(keepers)
-        ip(*hosts.on(0), "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", keepers[1].pid)
-        for host, address in enumerate(ADDRESSES):
-            ip(*hosts.on(host), "ip", "address", "add", f"{address}/24", "dev", CABLE)
+        hosts = TwoHosts(list(started))
+        for host in range(len(ADDRESSES)):
             ip(*hosts.on(host), "ip", "link", "set", "lo", "up")
-            ip(*hosts.on(host), "ip", "link", "set", CABLE, "up")
-            ip(*hosts.on(host), "tc", "qdisc", "add", "dev", CABLE, "root", "tbf", "rate", f"{megabits}mbit",
-               "burst", "256kb", "latency", "50ms")
+        if delay_ms:
+            started.append(lay_long_cable(hosts, megabits, delay_ms))
+        else:
+            lay_cable(hosts, megabits)
         yield hosts
     finally:
-        for keeper in keepers:
-            keeper.kill()
-            keeper.wait()
+        for process in started:
+            process.kill()
+            process.wait()

@@ -67,6 +67,13 @@ if(TARGET accelerate_program)
   set_tests_properties(launch.mpirun_live PROPERTIES TIMEOUT 300 COST 10 SKIP_RETURN_CODE 77 LABELS "launch;live")
 endif()
 
+# What ranks on two machines are told, beside Python's launcher and torchrun.
+if(TARGET accelerate_program)
+  add_test(NAME launch.environment_live COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/launch/machines/environment_live.py"
+                                                $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(launch.environment_live PROPERTIES TIMEOUT 300 COST 15 SKIP_RETURN_CODE 77 LABELS "launch;live")
+endif()
+
 # Manifests of Kubernetes: their schemas, and the job that each starts.
 if(TARGET accelerate_program)
   add_test(NAME examples.kubernetes COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/kubernetes_test.py"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when a test was skipped for any reason but missing hardware, or Chromium, which takes hundreds of megabytes.
+"""Fails when a test was skipped for any reason but missing hardware, a kernel that permits too little, or Chromium,
+which takes hundreds of megabytes.
 
 usage: check_skips.py JUNIT_FILE RESULTS   (what `ctest --output-junit` wrote; the folder where GoogleTest wrote)
 
@@ -10,7 +11,7 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-HARDWARE = re.compile(r"\b(no|needs)\b[^\n]*\b(CUDA|GPUs?|NCCL|cores?|NUMA|IPv6|AVX-512|Chromium)\b")
+HARDWARE = re.compile(r"\b(no|needs)\b[^\n]*\b(CUDA|GPUs?|NCCL|cores?|NUMA|IPv6|AVX-512|Chromium|network namespaces|virtual cables)\b")
 
 
 def skips(file):

@@ -36,6 +36,13 @@ Listening listen_on_one(const addrinfo& address) {
   return result;
 }
 
+std::string numeric(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> name{};
+  const bool told =
+      getnameinfo(address, size, name.data(), name.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  return told ? name.data() : "";
+}
+
 int error_of(int socket) {
   int error = 0;
   socklen_t size = sizeof error;
@@ -54,6 +61,19 @@ ResolvedHost resolve_host(const std::string& host, int port) {
   result.error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (result.error == 0) result.addresses.reset(found);
   return result;
+}
+
+std::string numeric_address(const addrinfo& address) {
+  return numeric(address.ai_addr, address.ai_addrlen);
+}
+
+bool is_loopback(const addrinfo& address) {
+  if (address.ai_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address.ai_addr);
+    return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
+  return address.ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
 Listening listen_on(const addrinfo& addresses) {
@@ -82,11 +102,8 @@ Descriptor connect_within(const addrinfo& address, std::chrono::milliseconds lim
 std::string local_address_of(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> name{};
-  const bool told = getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-                    getnameinfo(reinterpret_cast<sockaddr*>(&address), size, name.data(),
-                                name.size(), nullptr, 0, NI_NUMERICHOST) == 0;
-  return told ? name.data() : "";
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  return getsockname(socket, generic, &size) == 0 ? numeric(generic, size) : "";
 }
 
 void notice_lost_peer(int socket, std::chrono::milliseconds limit) {

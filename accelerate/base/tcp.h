@@ -20,6 +20,12 @@ struct ResolvedHost {
 /// Resolves `host`, a name or an address of either family. Cost: may ask a name server.
 [[nodiscard]] ResolvedHost resolve_host(const std::string& host, int port);
 
+/// The numeric address, without its port; empty if it is neither IPv4 nor IPv6.
+[[nodiscard]] std::string numeric_address(const addrinfo& address);
+
+/// Whether no other machine can reach the address: 127.0.0.0/8 and ::1.
+[[nodiscard]] bool is_loopback(const addrinfo& address);
+
 /// A socket that listens, or why none does.
 struct Listening {
   Descriptor socket;

@@ -8,9 +8,8 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/c10d_communicator.h"
-#include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/common_terms.h"
 #include "accelerate/comm/hierarchical_communicator.h"
 #include "accelerate/comm/shared_memory/peers.h"
 
@@ -21,38 +20,6 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 StorePtr part_of(const StorePtr& store, const char* name) {
   return c10::make_intrusive<c10d::PrefixStore>(name, store);
-}
-
-// To be called on every rank, for a reason that every rank has found.
-[[noreturn]] void refuse_on_all_ranks(const StorePtr& store, const SelectionOptions& options,
-                                      const std::string& reason) {
-  GroupDiagnosis(store, options.rank, options.size, options.times.timeout).let_all_find_out();
-  throw ConfigError("ACCELERATE_COMM asks for " + reason);
-}
-
-std::string wish_in(const std::vector<std::uint8_t>& bytes, int rank) {
-  std::string wish(bytes.begin(), bytes.end());
-  if (wish == "nothing" || wish == "'gloo'" || wish == "'shared_memory'") return wish;
-  throw CommError("the job's store says that rank " + std::to_string(rank) +
-                  " asks for the backend " + untrusted_text(wish) +
-                  ", which no rank can ask for. Does another program write to the store?");
-}
-
-// Called before any rank connects, so that ranks with different wishes do not wait for each other.
-void require_equal_wishes(const StorePtr& store, const SelectionOptions& options) {
-  const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
-  const std::string mine = options.wish.empty() ? "nothing" : "'" + options.wish + "'";
-  store->set(key(options.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
-  GroupDiagnosis(store, options.rank, options.size, options.times.timeout)
-      .wait_for_everyone_to_join(options.times.meeting);
-  const auto first = wish_in(store->get(key(0)), 0);
-  for (int rank = 1; rank < options.size; ++rank) {
-    const auto theirs = wish_in(store->get(key(rank)), rank);
-    if (theirs == first) continue;
-    refuse_on_all_ranks(store, options,
-                        first + " on rank 0 and for " + theirs + " on rank " +
-                            std::to_string(rank) + "; all ranks need the same");
-  }
 }
 
 int count_hosts(const Hosts& hosts) {
@@ -123,7 +90,8 @@ std::shared_ptr<Communicator> connect_hosts(const StorePtr& store, const Selecti
 void refuse_if_wished(const StorePtr& store, const SelectionOptions& options,
                       const std::string& reason) {
   if (options.wish != "shared_memory") return;
-  refuse_on_all_ranks(store, options, "shared_memory, which cannot be: " + reason);
+  refuse_on_all_ranks(store, options,
+                      "ACCELERATE_COMM asks for shared_memory, which cannot be: " + reason);
 }
 
 }  // namespace
@@ -144,7 +112,7 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
                                   {options.recorder, "world", {}});
   };
   const auto choice = part_of(store, "selection");
-  require_equal_wishes(choice, options);
+  require_common_terms(choice, options);
   if (options.wish == "gloo") return connect_gloo();
   const Hosts hosts =
       meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.times);

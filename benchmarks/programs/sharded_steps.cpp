@@ -1,9 +1,10 @@
 // Trains a small language model with 27 million weights on the ranks it is launched on, sharded or
 // not, as the launcher says. Reports on rank 0 how long blocks of steps took, and how much memory
-// the ranks take together.
+// the ranks take together. BENCH_BUCKET_CAP_MB: the size of DDP's buckets.
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -33,7 +34,10 @@ std::string computed_in(const accelerate::Accelerator& accelerator) {
 }
 
 void run(const bench::TimedBlocks& timed) {
-  accelerate::Accelerator accelerator({.cpu = true});
+  accelerate::AcceleratorOptions options{.cpu = true};
+  if (const char* cap = std::getenv("BENCH_BUCKET_CAP_MB"))
+    options.ddp.bucket_cap_mb = std::stod(cap);
+  accelerate::Accelerator accelerator(options);
   accelerate::set_seed(42);
   Net net;
   torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(1e-3));

@@ -92,7 +92,7 @@ std::unique_ptr<MachineGroup> meet(const LaunchOptions& settings,
                                    const std::vector<std::string>& program, bool quiet,
                                    std::ostream& err) {
   (void)resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
-  MachineOptions options = machine_options(settings);
+  MachineOptions options = machine_options(settings, program);
   if (!quiet) options.report = [&err](const std::string& text) { err << note(text) << std::flush; };
   return std::make_unique<MachineGroup>(std::move(options));
 }

@@ -2,18 +2,24 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <torch/types.h>
+#include <torch/version.h>
 
+#include <future>
 #include <iostream>
 #include <map>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/comm/rendezvous.h"
+#include "accelerate/comm/selection.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::run_processes;
 using Environment = std::map<std::string, std::string>;
 
@@ -100,6 +106,32 @@ TEST(Selection, FallsBackToGlooWhenMemoryCannotBeShared) {
     EXPECT_EQ(rank.out, "gloo 2\n");
   }
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "RLIMIT_FSIZE", ranks[0].err + ranks[1].err);
+}
+
+// What rank `rank` of three is told, of which the last one has another LibTorch.
+std::string refusal_of(const c10::intrusive_ptr<c10d::Store>& store, int rank) {
+  const std::string build = rank == 2 ? "LibTorch 1.0.0" : "";
+  return testing::kind_and_message_of([&] {
+    (void)detail::connect_on_cpu(
+        store, {rank, 3, 20s, "10.0.0." + std::to_string(rank + 1), "gloo", build});
+  });
+}
+
+TEST(Selection, RefusesAnotherLibTorchOnAllRanksBeforeTheyConnect) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.push_back(std::async(std::launch::async, refusal_of, store, rank));
+  for (auto& rank : ranks) {
+    const std::string said = rank.get();
+    EXPECT_TRUE(said.starts_with("ConfigError: rank 0 (process ")) << said;
+    EXPECT_NE(
+        said.find(", at 10.0.0.1) runs with LibTorch " TORCH_VERSION ", and rank 2 (process "),
+        std::string::npos)
+        << said;
+    EXPECT_NE(said.find(", at 10.0.0.3) with LibTorch 1.0.0. All ranks"), std::string::npos)
+        << said;
+  }
 }
 
 }  // namespace

@@ -44,17 +44,18 @@ void end_keeper(pid_t keeper) {
 }  // namespace
 
 std::string NetworkNamespaces::why_not() {
-  for (const char* tool : {"ip", "nsenter", "setpriv"}) {
+  for (const char* tool : {"ip", "nft", "nsenter", "setpriv"}) {
     const RunResult found = run_program({"sh", "-c", std::string("command -v ") + tool});
     if (found.exit_code != 0) return std::string("there is no `") + tool + "` here";
   }
   const pid_t keeper = start_keeper();
-  if (keeper < 0) return "this process may not make network namespaces (it needs to be root)";
+  if (keeper < 0)
+    return "this needs network namespaces, which this process may not make (it is not root)";
   const RunResult cable =
       run_program({"nsenter", "--target", std::to_string(keeper), "--net", "ip", "link", "add",
                    "cable0", "type", "veth", "peer", "name", "cable1"});
   end_keeper(keeper);
-  return cable.exit_code == 0 ? "" : "virtual cables cannot be made here: " + cable.err;
+  return cable.exit_code == 0 ? "" : "this kernel has no virtual cables: " + cable.err;
 }
 
 NetworkNamespaces::NetworkNamespaces(int hosts) {

@@ -11,8 +11,8 @@ namespace accelerate::testing {
 
 class NetworkNamespaces {
  public:
-  /// Why this process cannot make them; empty when it can. Needs root, `ip`, `nsenter` and
-  /// `setpriv`.
+  /// Why this process cannot make them; empty when it can. Needs root, `ip`, `nft`, `nsenter`
+  /// and `setpriv`.
   static std::string why_not();
 
   /// `hosts` of them, from 2 to 8, each with a cable to every other. Throws std::runtime_error with

@@ -50,6 +50,10 @@ std::vector<int> those_with(const std::vector<int>& launchers, KeyOf key_of, Sto
   return found;
 }
 
+std::string after(const std::string& sentence) {
+  return sentence.empty() ? "" : " " + sentence;
+}
+
 }  // namespace
 
 JobLeader::JobLeader(JobTerms terms, Descriptor listener, const std::string& host)
@@ -115,7 +119,7 @@ std::vector<MachineCard> JobLeader::all_of_them(int number, StoreClient& store, 
     std::optional<MachineCard> card = MachineCard{};
     if (sealed_cards_.contains(launcher)) {
       card = card_of(launcher, round.error);
-      if (card && launcher > 0) round.error = objection(cards.front(), *card);
+      if (card && launcher > 0) round.error = compare(cards.front(), *card);
     } else if (terms_.token.empty()) {
       has_torchrun_ = true;
       token_of_ranks_.clear();
@@ -137,7 +141,7 @@ std::vector<MachineCard> JobLeader::all_of_them(int number, StoreClient& store, 
 
 std::string JobLeader::await_all(int number, StoreClient& store) {
   const Deadline deadline(terms_.timeout);
-  WaitReport report(terms_.report, deadline);
+  WaitReport report(terms_.report, deadline, after(terms_.doubt));
   const auto key_of = [&](int launcher) {
     return number == 0 ? role_key(launcher) : ready_key(number, launcher);
   };
@@ -163,7 +167,8 @@ std::string JobLeader::await_all(int number, StoreClient& store) {
       return who + " did not come to " + terms_.place + " within " +
              format_duration(deadline.timeout()) +
              ". Was `accelerate launch` started there with its machine_rank and this address, and "
-             "does a firewall let the port through?";
+             "does a firewall let the port through?" +
+             after(terms_.doubt);
     }
     report([&] { return "waiting for " + who + " at " + terms_.place; });
   }
@@ -172,7 +177,7 @@ std::string JobLeader::await_all(int number, StoreClient& store) {
 
 std::vector<MachineCard> JobLeader::those_there(int number, StoreClient& store, Round& round) {
   const Deadline deadline(terms_.timeout);
-  WaitReport report(terms_.report, deadline);
+  WaitReport report(terms_.report, deadline, after(terms_.doubt));
   std::optional<Deadline> last_call;
   for (;; std::this_thread::sleep_for(kLook)) {
     bool awaits_members = false;
@@ -189,7 +194,8 @@ std::vector<MachineCard> JobLeader::those_there(int number, StoreClient& store, 
                     " machines came to " + terms_.place + " within " +
                     format_duration(deadline.timeout()) +
                     ". Was `accelerate launch` started on the others with this address, and does a "
-                    "firewall let the port through?";
+                    "firewall let the port through?" +
+                    after(terms_.doubt);
       return {};
     }
     report([&] {
@@ -225,7 +231,7 @@ std::vector<MachineCard> JobLeader::look(int number, StoreClient& store, bool& a
     if (!sealed_cards_.contains(launcher)) continue;  // It is about to introduce itself.
     std::string fault;
     const auto card = card_of(launcher, fault);
-    if (card && !there.empty()) fault = objection(there.front(), *card);
+    if (card && !there.empty()) fault = compare(there.front(), *card);
     if (fault.empty()) {
       there.push_back(*card);
     } else {
@@ -263,6 +269,14 @@ std::optional<MachineCard> JobLeader::card_of(int launcher, std::string& fault) 
   fault = "machine " + std::to_string(launcher) +
           " has another ACCELERATE_JOB_TOKEN than machine 0 (" + host_ + ").";
   return std::nullopt;
+}
+
+// Returns what speaks against the other one; what may be meant is only told.
+std::string JobLeader::compare(const MachineCard& first, const MachineCard& other) {
+  const std::string said = doubt(first, other);
+  if (!said.empty() && doubts_.insert(other.number).second && terms_.report)
+    terms_.report(said);
+  return objection(first, other);
 }
 
 }  // namespace accelerate::detail

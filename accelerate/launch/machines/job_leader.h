@@ -25,6 +25,8 @@ struct JobTerms {
   std::chrono::milliseconds last_call{};  ///< For more of them, once there are enough.
   std::string token;                      ///< Given by the user; "" if none was.
   std::string place;                      ///< Where the store is, for messages.
+  /// Why other machines may not reach it, as a sentence; "" if nothing says so.
+  std::string doubt;
   std::function<void(const std::string&)> report;
 };
 
@@ -55,6 +57,7 @@ class JobLeader {
   [[nodiscard]] std::vector<MachineCard> look(int number, StoreClient& store, bool& awaits_members);
   void read_cards(const std::vector<int>& launchers, StoreClient& store);
   [[nodiscard]] std::optional<MachineCard> card_of(int launcher, std::string& fault) const;
+  [[nodiscard]] std::string compare(const MachineCard& first, const MachineCard& other);
 
   JobTerms terms_;
   std::string host_;
@@ -65,6 +68,7 @@ class JobLeader {
   std::vector<int> members_;                 // Of the round before, by their numbers.
   std::set<int> gone_;                       // Launchers that are lost or were refused.
   std::map<int, std::string> sealed_cards_;  // That were read, by launcher.
+  std::set<int> doubts_;                     // Launchers whose doubts have been told.
   StoreHost store_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -71,6 +72,8 @@ std::string MachineCard::text() const {
                         {"ranks_of_all", ranks_of_all},
                         {"role", role},
                         {"version", version},
+                        {"program", program},
+                        {"arguments", arguments},
                         {"settings", settings},
                         {"nonce", nonce}});
 }
@@ -84,6 +87,8 @@ MachineCard MachineCard::parse(const std::string& text) {
                    .ranks_of_all = number_in(value, "ranks_of_all"),
                    .role = text_in(value, "role"),
                    .version = text_in(value, "version"),
+                   .program = text_in(value, "program"),
+                   .arguments = text_in(value, "arguments"),
                    .settings = {},
                    .nonce = text_in(value, "nonce")};
   if (!value.is_object() || !value.contains("settings")) return card;
@@ -102,6 +107,10 @@ std::string objection(const MachineCard& first, const MachineCard& other) {
     return what + " is " + here + " on " + first.name() + " and " + there + " on " + other.name() +
            ". " + cure;
   };
+  if (first.version != other.version) {  // Of another version the rest may mean something else.
+    return differ("the version of accelerate.cpp", first.version, other.version,
+                  "Install the same version on all machines.");
+  }
   if (first.machines != other.machines) {
     return differ("num_machines", first.machines, other.machines,
                   "Give all machines the same number.");
@@ -111,11 +120,26 @@ std::string objection(const MachineCard& first, const MachineCard& other) {
     return differ("num_processes, the ranks of all machines,", said(first.ranks_of_all),
                   said(other.ranks_of_all), "Give all machines the same number.");
   }
-  if (first.version != other.version) {
-    return differ("the version of accelerate.cpp", first.version, other.version,
-                  "Install the same version on all machines.");
+  if (first.role == other.role && first.program != other.program) {
+    return differ("the program", "'" + first.program + "'", "'" + other.program + "'",
+                  "Start the same program on all machines, or give each its own --role.");
   }
   return difference(first, other);
+}
+
+std::string doubt(const MachineCard& first, const MachineCard& other) {
+  if (first.role != other.role || first.arguments == other.arguments) return {};
+  return "the program has other arguments on " + other.name() + " than on " + first.name() +
+         ". Is that meant?";
+}
+
+std::string program_name(const std::vector<std::string>& command) {
+  std::string name;
+  for (const auto& word : command) {
+    name = std::filesystem::path(word).filename();
+    if (!name.starts_with("python") && !name.starts_with("-")) break;
+  }
+  return name;
 }
 
 std::vector<RoundMember> places_of(const std::vector<MachineCard>& cards) {

@@ -40,7 +40,9 @@ struct MachineCard {
   int ranks = 0;         ///< That this machine runs.
   int ranks_of_all = 0;  ///< --num_processes; 0 if it was not given.
   std::string role;
-  std::string version;  ///< Of this library; empty for a launcher of torchrun.
+  std::string version;    ///< Of this library; empty for a launcher of torchrun.
+  std::string program;    ///< The file name of the program; machines may have it in other folders.
+  std::string arguments;  ///< A checksum of its arguments, which may hold secrets.
   Environment settings;
   std::string nonce;  ///< Tells two launchers of one host apart.
 
@@ -52,6 +54,12 @@ struct MachineCard {
 
 /// Says why machine 0 and another one cannot be of one job; "" if nothing speaks against it.
 [[nodiscard]] std::string objection(const MachineCard& first, const MachineCard& other);
+
+/// Says what differs between machine 0 and another one and may be meant; "" if nothing does.
+[[nodiscard]] std::string doubt(const MachineCard& first, const MachineCard& other);
+
+/// The file name of a command's program: of what python runs where it is python.
+[[nodiscard]] std::string program_name(const std::vector<std::string>& command);
 
 /// The place of a launcher in a round.
 struct RoundMember {

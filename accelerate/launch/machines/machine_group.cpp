@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "accelerate/base/checksum.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/keyed_checksum.h"
@@ -38,9 +39,16 @@ std::string own_host_name() {
   return name.data();
 }
 
+// The program itself may lie in another folder on each machine.
+std::string checksum_of_arguments(const std::vector<std::string>& command) {
+  Checksum sum;
+  for (std::size_t i = 1; i < command.size(); ++i) sum.update(command[i] + '\0');
+  return checksum_text(sum.value());
+}
+
 }  // namespace
 
-MachineOptions machine_options(const LaunchOptions& settings) {
+MachineOptions machine_options(const LaunchOptions& settings, std::vector<std::string> program) {
   const std::string token = env("ACCELERATE_JOB_TOKEN").value_or("");
   if (!token.empty() && !key_from_digits(token)) {
     throw ConfigError("ACCELERATE_JOB_TOKEN has " + std::to_string(token.size()) +
@@ -57,6 +65,7 @@ MachineOptions machine_options(const LaunchOptions& settings) {
           .ranks = settings.num_processes,
           .ranks_of_all = is_said ? settings.num_processes * settings.num_machines : 0,
           .role = settings.text("role"),
+          .program = std::move(program),
           .settings = settings_of_all_machines(settings),
           .token = token,
           .name_comes_later = env("KUBERNETES_SERVICE_HOST").has_value(),
@@ -105,6 +114,7 @@ detail::JobTerms MachineGroup::terms() const {
           .last_call = options_.last_call,
           .token = options_.token,
           .place = place_.text(),
+          .doubt = place_.doubt(),
           .report = options_.report};
 }
 
@@ -152,7 +162,7 @@ void MachineGroup::join() {
                                 : "this machine was given ACCELERATE_JOB_TOKEN, and " + leader +
                                       " was not. Give all machines the same.");
   } catch (const StoreError& error) {
-    throw LaunchError(place_.text() + " is reached, but " + error.what() +
+    throw LaunchError("machine 0 is expected at " + place_.text() + ", but " + error.what() +
                       ". Does another program use this port, or another machine this address?");
   }
 }
@@ -171,6 +181,8 @@ void MachineGroup::introduce() {
         .ranks_of_all = options_.ranks_of_all,
         .role = options_.role,
         .version = ACCELERATE_VERSION,
+        .program = detail::program_name(options_.program),
+        .arguments = checksum_of_arguments(options_.program),
         .settings = options_.settings,
         .nonce = random_digits().value_or("")};
     claim_number(seal_.close(card.text()));

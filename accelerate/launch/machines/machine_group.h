@@ -12,8 +12,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "accelerate/base/deadline.h"
+#include "accelerate/base/tcp.h"
 #include "accelerate/launch/machines/job_leader.h"
 #include "accelerate/launch/machines/job_notes.h"
 #include "accelerate/launch/machines/store_client.h"
@@ -38,6 +40,8 @@ struct MachineOptions {
   /// --num_processes, which must be the same everywhere; 0 if each machine counts its devices.
   int ranks_of_all = 0;
   std::string role = "default";
+  /// The command of the ranks, whose program must have the same name on all machines of a role.
+  std::vector<std::string> program = {};
   /// Variables of the ranks that must have the same values on all machines.
   Environment settings = {};
   /// ACCELERATE_JOB_TOKEN: all machines must have the same. If none has one, machine 0 makes one for
@@ -55,9 +59,10 @@ struct MachineOptions {
   std::function<void(const std::string&)> report = {};
 };
 
-/// Returns what `settings`, of several machines, and ACCELERATE_JOB_TOKEN say. Throws ConfigError for
-/// a token that is none.
-[[nodiscard]] MachineOptions machine_options(const LaunchOptions& settings);
+/// Returns what `settings`, of several machines, and ACCELERATE_JOB_TOKEN say. `program`: the command
+/// of the ranks. Throws ConfigError for a token that is none.
+[[nodiscard]] MachineOptions machine_options(const LaunchOptions& settings,
+                                             std::vector<std::string> program);
 
 /// Threads: one. The calling process may have no others, because machine 0 starts the process of
 /// the store.
@@ -66,8 +71,8 @@ class MachineGroup : public OtherMachines {
   /// Meets the launchers of the other machines and begins the first round. [collective] Throws, on
   /// every machine that can be told, with the machine and its address:
   /// - ConfigError if machines have the same number, other numbers of machines or ranks, other
-  ///   settings, another version of this library or another token; if the address is not one of
-  ///   machine 0; if machine 0 is of torchrun and a token was given,
+  ///   settings, another program, another version of this library or another token; if the address is
+  ///   not one of machine 0; if machine 0 is of torchrun and a token was given,
   /// - LaunchError if machine 0 does not answer, others do not come, the port is taken, or what
   ///   answers is no store.
   explicit MachineGroup(MachineOptions options);

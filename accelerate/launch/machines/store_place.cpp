@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "accelerate/base/deadline.h"
 #include "accelerate/base/error.h"
@@ -28,13 +29,32 @@ Descriptor first_that_answers(const ResolvedHost& found, const Deadline& deadlin
 
 }  // namespace
 
+void StorePlace::remember(const ResolvedHost& found) {
+  std::vector<std::string> addresses;
+  is_only_here_ = found.addresses != nullptr;
+  for (const addrinfo* one = found.addresses.get(); one != nullptr; one = one->ai_next) {
+    addresses.push_back(numeric_address(*one));
+    is_only_here_ = is_only_here_ && is_loopback(*one);
+  }
+  const bool is_name = std::ranges::find(addresses, options_.address) == addresses.end();
+  resolved_ = is_name ? join(addresses, ", ") : "";
+  is_only_here_ = is_only_here_ && is_name && options_.address != "localhost";
+}
+
+std::string StorePlace::doubt() const {
+  if (!is_only_here_) return {};
+  return options_.address + " is " + resolved_ +
+         " on this machine, which no other machine can reach: correct /etc/hosts, or give "
+         "main_process_ip as a number.";
+}
+
 std::string StorePlace::text() const {
   const bool is_v6 = options_.address.find(':') != std::string::npos;
   return (is_v6 ? "[" + options_.address + "]" : options_.address) + ":" +
-         std::to_string(options_.port);
+         std::to_string(options_.port) + (resolved_.empty() ? "" : " (" + resolved_ + ")");
 }
 
-Descriptor StorePlace::listen() const {
+Descriptor StorePlace::listen() {
   const ResolvedHost found = resolve_host(options_.address, options_.port);
   if (found.error != 0) {
     if (options_.is_where_it_can_be) return {};  // connect() says what is wrong.
@@ -42,6 +62,7 @@ Descriptor StorePlace::listen() const {
                       "', which is not an address of a machine: " + gai_strerror(found.error) +
                       ". Give the address of this machine by which the others reach it.");
   }
+  remember(found);
   Listening listener = listen_on(*found.addresses);
   if (listener.error == 0) return std::move(listener.socket);
   if (options_.is_where_it_can_be &&
@@ -62,7 +83,7 @@ Descriptor StorePlace::listen() const {
   throw LaunchError("cannot listen on " + text() + ": " + std::strerror(listener.error));
 }
 
-Descriptor StorePlace::connect() const {
+Descriptor StorePlace::connect() {
   const Deadline deadline(options_.timeout);
   WaitReport report(options_.report, deadline);
   auto retry = milliseconds(20);
@@ -74,6 +95,7 @@ Descriptor StorePlace::connect() const {
                         "', which is not an address of a machine: " + gai_strerror(found.error) +
                         ". Give the address by which machine 0 is reached from here.");
     }
+    remember(found);
     if (Descriptor made = first_that_answers(found, deadline, refusal); made.valid()) return made;
     const char* why = found.error == 0 ? std::strerror(refusal) : gai_strerror(found.error);
     if (deadline.is_over()) {

@@ -16,8 +16,9 @@ class WaitReport {
  public:
   using Tell = std::function<void(const std::string&)>;
 
-  /// `tell` may be empty. `deadline`: of the wait; must outlive this.
-  WaitReport(Tell tell, const Deadline& deadline) : tell_(std::move(tell)), deadline_(deadline) {}
+  /// `tell` may be empty. `deadline`: of the wait; must outlive this. `end`: of each report.
+  WaitReport(Tell tell, const Deadline& deadline, std::string end = "")
+      : tell_(std::move(tell)), deadline_(deadline), end_(std::move(end)) {}
 
   /// To be called again and again. `what()` is called only if there is something to tell.
   template <typename What>
@@ -26,13 +27,14 @@ class WaitReport {
     next_ = deadline_.waited() + kBetween;
     if (!tell_) return;
     tell_(what() + " (" + format_duration(deadline_.waited()) + " of " +
-          format_duration(deadline_.timeout()) + ")");
+          format_duration(deadline_.timeout()) + ")" + end_);
   }
 
  private:
   static constexpr std::chrono::milliseconds kBetween{5000};
   Tell tell_;
   const Deadline& deadline_;
+  std::string end_;
   std::chrono::milliseconds next_ = kBetween;
 };
 

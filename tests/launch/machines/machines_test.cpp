@@ -2,80 +2,19 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <regex>
 #include <thread>
 
 #include "accelerate/launch/port.h"
-#include "tests/launch/support.h"
-#include "tests/support/network_namespaces.h"
+#include "tests/launch/machines/machines.h"
 #include "tests/support/support.h"
 
 namespace accelerate::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using Words = std::vector<std::string>;
-
-class Machines : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(accelerate_program())) GTEST_SKIP() << "built without the command";
-  }
-  void TearDown() override {
-    EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 20s));
-  }
-
-  // Starts the launcher of machine `rank`: `before`, its flags, and probes that do `words`.
-  Background& start(int rank, Words flags, Words words, Words before = {}) {
-    Words argv = std::move(before);
-    for (const auto& word :
-         Words{accelerate_program(), "launch", "--cpu", "--machine_rank", std::to_string(rank),
-               "--main_process_ip", address_, "--main_process_port", std::to_string(port_)})
-      argv.push_back(word);
-    if (std::ranges::find(flags, "--num_machines") == flags.end())
-      flags.insert(flags.end(), {"--num_machines", "2"});
-    argv.insert(argv.end(), flags.begin(), flags.end());
-    argv.push_back(probe_program());
-    argv.push_back(tag_);
-    argv.insert(argv.end(), words.begin(), words.end());
-    launchers_.push_back(
-        std::make_unique<Background>(argv, output(static_cast<int>(launchers_.size()))));
-    return *launchers_.back();
-  }
-
-  // Waits until a launcher holds the store: of those that come and go, the first one does.
-  [[nodiscard]] bool is_hosted() const {
-    return eventually([&] { return !port_is_free("127.0.0.1", port_); }, 20s);
-  }
-
-  // What launcher `number`, in the order of starts, wrote to standard error.
-  [[nodiscard]] std::string errors(int number) const { return text_of(output(number) + ".err"); }
-  [[nodiscard]] std::string output(int number) const {
-    return folder_.path() / ("out" + std::to_string(number));
-  }
-  [[nodiscard]] std::string marks() {
-    std::filesystem::create_directory(folder_.path() / "marks");
-    return folder_.path() / "marks";
-  }
-  [[nodiscard]] std::string variable(int rank, const std::string& name) {
-    const std::string all = text_of(marks() + "/" + std::to_string(rank));
-    const std::string start = std::string(1, '\0') + name + "=";
-    const auto begin = all.find(start);
-    if (begin == std::string::npos) return "none";
-    const auto value = begin + start.size();
-    return all.substr(value, all.find('\0', value) - value);
-  }
-
-  const std::string tag_ = unique_tag();
-  std::string address_ = "127.0.0.1";
-  int port_ = free_port("127.0.0.1");
-  TemporaryFolder folder_;
-  std::vector<std::unique_ptr<Background>> launchers_;
-};
+using Words = Machines::Words;
 
 TEST_F(Machines, AreOneJob) {
   auto& first = start(0, {"--num_processes", "4"}, {"env=" + marks()});
@@ -166,6 +105,7 @@ TEST_F(Machines, StartAllRanksAgain) {
   for (const int rank : {0, 1}) {
     EXPECT_EQ(variable(rank, "TORCHELASTIC_RESTART_COUNT"), "1");
     EXPECT_EQ(variable(rank, "TORCHELASTIC_MAX_RESTARTS"), "1");
+    EXPECT_EQ(variable(rank, "ACCELERATE_LAUNCH_ID"), variable(0, "ACCELERATE_LAUNCH_ID"));
     EXPECT_NE(errors(rank).find("starting all ranks again: 2 machines, 2 ranks"), std::string::npos)
         << errors(rank);
   }
@@ -371,24 +311,6 @@ TEST_F(Machines, ThatLeaveBeforeAllHaveComeAreNamed) {
   EXPECT_NE(errors(0).find("machine 1 ("), std::string::npos) << errors(0);
   EXPECT_NE(errors(0).find("left before all machines had come"), std::string::npos) << errors(0);
 }
-
-// Hosts with addresses of their own, and cables that can be cut.
-class Hosts : public Machines {
- protected:
-  void SetUp() override {
-    Machines::SetUp();
-    if (const auto why = NetworkNamespaces::why_not(); !why.empty()) GTEST_SKIP() << why;
-    hosts_.emplace(2);
-    address_ = NetworkNamespaces::address(0);
-    port_ = 29500;
-  }
-
-  void start_both(const Words& words) {
-    for (const int host : {0, 1}) start(host, {"--num_processes", "2"}, words, hosts_->on(host));
-  }
-
-  std::optional<NetworkNamespaces> hosts_;
-};
 
 TEST_F(Hosts, MeetAtTheAddressOfTheFirstAndListenOnNoOther) {
   start_both({"mark=" + marks(), "await=" + (folder_.path() / "go").string()});
