@@ -274,8 +274,7 @@ std::optional<MachineCard> JobLeader::card_of(int launcher, std::string& fault) 
 // Returns what speaks against the other one; what may be meant is only told.
 std::string JobLeader::compare(const MachineCard& first, const MachineCard& other) {
   const std::string said = doubt(first, other);
-  if (!said.empty() && doubts_.insert(other.number).second && terms_.report)
-    terms_.report(said);
+  if (!said.empty() && doubts_.insert(other.number).second && terms_.report) terms_.report(said);
   return objection(first, other);
 }
 
