@@ -22,10 +22,10 @@ struct SelectionOptions {
   std::string address;  ///< Local address that peers on other hosts connect to.
   /// "gloo" or "shared_memory"; empty: chosen automatically. Must be the same on all ranks.
   std::string wish;
-  std::string build =
-      {};  ///< What the rank is made of; empty for own_build(). Others are for tests.
-  std::shared_ptr<FlightRecorder> recorder =
-      nullptr;  ///< Where collectives are recorded, if at all.
+  /// Where collectives are recorded, if at all.
+  std::shared_ptr<FlightRecorder> recorder = nullptr;
+  /// What the rank is made of; empty for own_build(). Others are for tests.
+  std::string build = {};
 };
 
 /// The LibTorch that this library was built for, such as "LibTorch 2.13.0".

@@ -46,7 +46,7 @@ constexpr milliseconds kSeldom{5'000};
 constexpr int kRanksPerSeldom = 64;
 // How long the ranks have to answer. The first stack of a process takes up to a second.
 constexpr milliseconds kAnswerLimit{10'000};
-constexpr milliseconds kPoll{20};
+constexpr milliseconds kLook{20};
 
 std::optional<milliseconds> seconds_from_env(const char* name, double least) {
   const auto text = env(name);
@@ -244,7 +244,7 @@ class HangWatch::State {
     const auto end = Clock::now() + limit;
     if (rank_ == 0) {
       const auto early = Clock::now() + limit / 5;
-      while (!has_all_answers() && Clock::now() < end && !rests(kPoll)) {
+      while (!has_all_answers() && Clock::now() < end && !rests(kLook)) {
         if (Clock::now() > early && is_rest_lost()) break;
       }
       return log_once(prefix);
@@ -252,7 +252,7 @@ class HangWatch::State {
     // The next ranks wait a little longer, each until the ranks before it have had their turn.
     const auto turn = end + std::min(limit, milliseconds(2000));
     while (!store_->check({key("told")})) {
-      if (rests(kPoll * 10)) return;
+      if (rests(kLook * 10)) return;
       if (Clock::now() > turn && is_first_to_answer()) return log_once(prefix);
     }
   }
