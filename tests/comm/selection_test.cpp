@@ -113,7 +113,7 @@ std::string refusal_of(const c10::intrusive_ptr<c10d::Store>& store, int rank) {
   const std::string build = rank == 2 ? "LibTorch 1.0.0" : "";
   return testing::kind_and_message_of([&] {
     (void)detail::connect_on_cpu(
-        store, {rank, 3, 20s, "10.0.0." + std::to_string(rank + 1), "gloo", build});
+        store, {rank, 3, 20s, "10.0.0." + std::to_string(rank + 1), "gloo", nullptr, build});
   });
 }
 
