@@ -7,7 +7,9 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 #include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/gloo.h"
 
 namespace accelerate::detail {
 namespace {
@@ -44,6 +46,11 @@ C10dConnection join_group(const C10dGroup& group,
   } catch (const ConfigError& error) {
     diagnosis->announce_failure(error.what());
     throw;
+  } catch (const BlockedError& error) {
+    diagnosis->announce_failure(error.what());
+    throw CommError(kConnecting + (" on " + diagnosis->who()) +
+                    " took longer than the timeout of " + format_duration(diagnosis->timeout()) +
+                    ". " + error.what());
   } catch (const std::exception& error) {
     diagnosis->announce_failure(first_line(error));
     if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine(group);

@@ -18,8 +18,10 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/tcp.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/socket.h"
+#include "accelerate/comm/unanswered.h"
 #include "accelerate/tensor/compat/quiet_log.h"
 
 namespace accelerate::detail {
@@ -168,6 +170,20 @@ class SafeGloo final : public c10d::ProcessGroupGloo {
   }
 };
 
+// Says what may keep ranks apart; nothing if all are on this machine.
+void throw_if_blocked(const std::string& address, const std::string& unanswered) {
+  const std::string ports =
+      " Ranks connect to ports that the system chooses, not to MASTER_PORT alone.";
+  if (!unanswered.empty()) {
+    throw BlockedError("Nothing answers at " + unanswered +
+                       ", where other ranks listen. Does a firewall drop what goes there?" + ports);
+  }
+  const ResolvedHost own = resolve_host(address, 0);
+  if (own.error != 0 || is_loopback(*own.addresses)) return;
+  throw BlockedError("The other ranks have to reach this one at " + address +
+                     ". Does a firewall drop what goes there?" + ports);
+}
+
 }  // namespace
 
 void check_socket_interface() {
@@ -193,9 +209,17 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
                              : ProcessGroupGloo::createDeviceForHostname(options.address)};
   // With two threads a small collective need not wait for a large one that was issued before it.
   gloo->threads = 2;
-  auto made = c10::make_intrusive<SafeGloo>(addresses, options.rank, options.size, gloo);
-  made->setTimeout(options.times.timeout);
-  return made;
+  UnansweredWatch watch("rank " + std::to_string(options.rank) + " of " +
+                        std::to_string(options.size));
+  try {
+    auto made = c10::make_intrusive<SafeGloo>(addresses, options.rank, options.size, gloo);
+    made->setTimeout(options.times.timeout);
+    return made;
+  } catch (const std::exception&) {
+    const std::string unanswered = watch.end();
+    if (options.times.meeting.is_over()) throw_if_blocked(options.address, unanswered);
+    throw;
+  }
 }
 
 }  // namespace accelerate::detail

@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 using testing::NetworkNamespaces;
 
 constexpr int kRanksAHost = 2;
+constexpr int kPort = 29500;
 
 std::vector<int> hosts_of_all() {
   std::vector<int> host_of;
@@ -82,6 +83,15 @@ RANK_MAIN(collectives_between_hosts) {
   return 0;
 }
 
+RANK_MAIN(meet_behind_a_firewall) {
+  try {
+    (void)default_group();
+  } catch (const CommError& error) {
+    std::cout << describe(error);
+  }
+  return 0;
+}
+
 RANK_MAIN(hierarchy_between_hosts) {
   print_results(*gloo_hierarchy());
   return 0;
@@ -128,9 +138,15 @@ class Namespaces : public ::testing::Test {
 
   static std::vector<testing::ProcessResult> run(int hosts, const std::string& name,
                                                  const std::string& timeout_s = "60") {
-    const NetworkNamespaces namespaces(hosts);
+    return run(NetworkNamespaces(hosts), hosts, name, timeout_s);
+  }
+
+  static std::vector<testing::ProcessResult> run(const NetworkNamespaces& namespaces, int hosts,
+                                                 const std::string& name,
+                                                 const std::string& timeout_s) {
     testing::ProcessesOptions options;
     options.env = {{"MASTER_ADDR", NetworkNamespaces::address(0)},
+                   {"MASTER_PORT", std::to_string(kPort)},
                    {"LOCAL_WORLD_SIZE", std::to_string(kRanksAHost)},
                    {"ACCELERATE_TIMEOUT", timeout_s}};
     options.place = [&](int rank, auto& env) {
@@ -177,6 +193,27 @@ TEST_F(Namespaces, ARankKilledOnAnotherHostIsNamed) {
     EXPECT_EQ(ranks[rank].exit_code, 0) << ranks[rank].err;
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "inside host 1", ranks[rank].out);
   }
+}
+
+// The port of the store is open, the ports that ranks choose are not.
+TEST_F(Namespaces, AFirewallThatDropsWhatRanksSendEachOtherIsNamed) {
+  const NetworkNamespaces namespaces(2);
+  const std::string begins = "iifname != lo tcp flags & (syn|ack) == syn tcp dport != ";
+  for (const int host : {0, 1}) namespaces.drop(host, begins + std::to_string(kPort));
+  const auto ranks = run(namespaces, 2, "meet_behind_a_firewall", "6");
+  int unanswered = 0;
+  for (const auto& rank : ranks) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+    EXPECT_FALSE(rank.timed_out);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "took longer than the timeout of 6 s", rank.out);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "10.99.0.", rank.out);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "Does a firewall drop", rank.out);
+    const bool connects = rank.out.find("Nothing answers at 10.99.0.") != std::string::npos;
+    const bool says_so = rank.err.find("has no answer from 10.99.0.") != std::string::npos;
+    EXPECT_EQ(connects, says_so) << rank.out << rank.err;
+    unanswered += connects ? 1 : 0;
+  }
+  EXPECT_GE(unanswered, 2);  // Of each pair one rank connects.
 }
 
 TEST_F(Namespaces, ACutCableIsAnErrorWithinTheTimeout) {

@@ -78,6 +78,13 @@ std::string NetworkNamespaces::address(int host) {
   return "10.99.0." + std::to_string(host + 1);
 }
 
+void NetworkNamespaces::drop(int host, const std::string& what) const {
+  run_on(host, {"nft",
+                "add table inet wall; add chain inet wall in { type filter hook input priority 0; "
+                "}; add rule inet wall in " +
+                    what + " drop"});
+}
+
 std::string NetworkNamespaces::cable(int from, int to) {
   return "cable" + std::to_string(from) + "to" + std::to_string(to);
 }

@@ -26,6 +26,8 @@ class NetworkNamespaces {
   static std::string address(int host);
   /// The words to put before a command that is to run on a host; it dies with the calling thread.
   [[nodiscard]] std::vector<std::string> on(int host) const;
+  /// From now on a host lets no packet in for which `what`, a condition of `nft`, is true.
+  void drop(int host, const std::string& what) const;
   /// The name, on host `from`, of the cable to host `to`.
   static std::string cable(int from, int to);
 

@@ -126,7 +126,7 @@ void MachineGroup::host(Descriptor listener) {
 // Learns who holds the store, and whether this machine may take part.
 void MachineGroup::join() {
   try {
-    client_.emplace(place_.connect(), kAnswer);
+    client_.emplace(place_.connect(), std::min(kAnswer, options_.timeout));
     client_->count_in();
     is_with_torchrun_ = !client_->has(detail::kJob);
     if (is_with_torchrun_) {
@@ -246,13 +246,17 @@ void MachineGroup::begin_round(int number) {
   }
 }
 
-// Waits for a round with a place for this machine. A job that has begun has none at first.
+// Waits for a round with a place for this machine. A job that has begun has none at first. Else
+// machine 0 says within its timeout, which began before this wait, what becomes of the round.
 void MachineGroup::await_place() {
-  const Deadline since(options_.timeout);
-  detail::WaitReport report(leader_ ? nullptr : options_.report, since);
+  const Deadline limit(options_.timeout +
+                       (options_.is_elastic ? options_.last_call : milliseconds(0)) +
+                       std::min(kAnswer, options_.timeout));
+  detail::WaitReport report(leader_ ? nullptr : options_.report, limit);
   if (!leader_ && options_.is_elastic && client_->has(detail::kRound))
     round_ = std::max<int>(round_,
                            static_cast<int>(parse_int(client_->get(detail::kRound)).value_or(0)));
+  bool has_begun = round_ > 0 && options_.is_elastic;
   for (;;) {
     if (client_->wait({detail::round_key(round_)}, milliseconds(1000))) {
       const auto round = detail::Round::parse(opened(detail::round_key(round_)));
@@ -260,12 +264,14 @@ void MachineGroup::await_place() {
       if (!round.error.empty()) throw LaunchError(round.error);
       const std::string place = detail::place_key(round_, number_);
       if (client_->has(place)) return take_place(round, detail::RoundMember::parse(opened(place)));
+      has_begun = true;
       if (round.machines < options_.machines) ask_for_place(round_);
       ++round_;
       continue;
     }
     if (client_->has(detail::refusal_key(number_)))
       throw ConfigError(client_->get(detail::refusal_key(number_)));
+    if (!has_begun && limit.is_over()) throw_not_begun(limit.timeout());
     report([&] {
       return "waiting at " + place_.text() + " for " +
              (round_ == 0 ? "the other machines" : "a place in the job");
@@ -280,12 +286,16 @@ std::string MachineGroup::opened(const std::string& key) {
                     std::to_string(number_) + " (" + host_name_ + ").");
 }
 
+void MachineGroup::throw_not_begun(milliseconds limit) const {
+  throw LaunchError("machine 0 at " + place_.text() + " did not begin the job within " +
+                    format_duration(limit) + ". Did all machines come?");
+}
+
 void MachineGroup::await_ranks_of_torchrun() {
   const Deadline deadline(options_.timeout);
   const std::string key = detail::ranks_key(number_);
   if (!client_->wait({key}, deadline.left())) {
-    throw LaunchError("machine 0 at " + place_.text() + " did not begin the job within " +
-                      format_duration(deadline.timeout()) + ". Did all machines come?");
+    throw_not_begun(deadline.timeout());
   }
   const json ranks = detail::parse_json(client_->get(key));
   const bool is_valid =
@@ -327,7 +337,7 @@ void MachineGroup::ask_for_place(int running) {
 }
 
 void MachineGroup::begin_watch() {
-  if (!watch_) watch_.emplace(place_.connect(), kAnswer);
+  if (!watch_) watch_.emplace(place_.connect(), std::min(kAnswer, options_.timeout));
   watch_->begin_wait(detail::end_key(round_));
   is_watching_ = true;
 }

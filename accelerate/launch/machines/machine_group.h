@@ -107,6 +107,7 @@ class MachineGroup : public OtherMachines {
   void begin_round(int number);
   void await_place();
   void await_ranks_of_torchrun();
+  [[noreturn]] void throw_not_begun(std::chrono::milliseconds limit) const;
   [[nodiscard]] std::string opened(const std::string& key);
   void take_place(const detail::Round& round, const detail::RoundMember& place);
   void ask_for_place(int running);

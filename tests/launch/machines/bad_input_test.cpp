@@ -130,7 +130,8 @@ class Impostor {
     Listening listener = listen_on(*resolve_host("127.0.0.1", 0).addresses);
     port_ = listener.port;
     std::array<int, 2> ends{};
-    if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)  // A launcher must not keep the writing end.
+      throw std::runtime_error("no pipe");
     owner_ = Descriptor(ends[1]);
     thread_ =
         std::thread([serve, socket = std::move(listener), end = Descriptor(ends[0])]() mutable {
@@ -152,10 +153,25 @@ class Impostor {
   std::thread thread_;
 };
 
+// A store of a job that nobody begins.
+void serve_job(Descriptor listener, int owner, int protocol) {
+  const std::string job =
+      R"({"host": "node-a", "challenge": "", "protocol": )" + std::to_string(protocol) + "}";
+  detail::StoreServer(std::move(listener), {{"/" + detail::kJob, job}}).run(owner);
+}
+
+TEST_F(BadMachines, WhoseMachine0NeverBeginsGiveUp) {
+  const Impostor idle([](Listening listener, int owner) {
+    serve_job(std::move(listener.socket), owner, detail::kProtocol);
+  });
+  port_ = idle.port();
+  start(1, kInAHurry, {"exit=0"});
+  expect_end(0, kLaunchError, "machine 0 at " + at() + " did not begin the job within 4 s");
+}
+
 TEST_F(BadMachines, WhoseMachine0SpeaksAnotherProtocolAreRefused) {
   const Impostor newer([](Listening listener, int owner) {
-    const std::string job = R"({"protocol": 2, "host": "node-a", "challenge": ""})";
-    detail::StoreServer(std::move(listener.socket), {{"/" + detail::kJob, job}}).run(owner);
+    serve_job(std::move(listener.socket), owner, detail::kProtocol + 1);
   });
   port_ = newer.port();
   start(1, kInAHurry, {"exit=0"});
@@ -246,13 +262,6 @@ class BadNetworks : public Hosts {
     const RunResult result = run_program(words);
     ASSERT_EQ(result.exit_code, 0) << result.err;
   }
-  // The host lets no packet in for which `what` is true.
-  void drop(int host, const std::string& what) {
-    run_on(host, {"nft",
-                  "add table inet wall; add chain inet wall in { type filter hook input "
-                  "priority 0; }; add rule inet wall in " +
-                      what + " drop"});
-  }
   // Words before a command that finds `name` under `address` in /etc/hosts.
   [[nodiscard]] Words knowing(int host, const std::string& address, const std::string& name) {
     const std::string file = "hosts" + std::to_string(host);
@@ -328,7 +337,7 @@ TEST_F(BadNetworks, IPv6AloneWillDo) {
 }
 
 TEST_F(BadNetworks, AFirewallThatDrops) {
-  drop(0, "iifname != lo tcp dport 29500");
+  hosts_->drop(0, "iifname != lo tcp dport 29500");
   for (const int host : {0, 1}) start(host, kInAHurry, {"exit=0"}, hosts_->on(host));
   expect_end(0, kLaunchError,
              "machine 1 of 2 did not come to " + kAddress0 + ":29500 within 2 s.+firewall");
@@ -342,7 +351,7 @@ TEST_F(BadNetworks, AFirewallThatDrops) {
 TEST_F(BadNetworks, ALinkThatIsHalfOpen) {
   start_both({"mark=" + marks(), "sleep=60000"});
   ASSERT_TRUE(eventually([&] { return entries(marks()) == 2; }, kLimit)) << errors(0) << errors(1);
-  drop(1, "ip saddr 10.99.0.1");
+  hosts_->drop(1, "ip saddr 10.99.0.1");
   expect_end(0, kLaunchError,
              "machine 1 \\(.+\\): its launcher was killed, or the machine is lost");
   expect_end(1, kLaunchError,
