@@ -7,7 +7,7 @@ if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
 endif()
 
 if(Python3_Interpreter_FOUND)
-  foreach(tool add_to_corpus check_layers check_names check_translations check_words fetch_models gpu_check)
+  foreach(tool add_to_corpus check_errors check_layers check_names check_translations check_words fetch_models gpu_check)
     add_test(NAME tools.${tool} COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/${tool}_test.py")
   endforeach()
   # Every public name of Python Accelerate, and what the migrating page says of it.
@@ -15,6 +15,8 @@ if(Python3_Interpreter_FOUND)
            COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tools/check_python_names_test.py")
   set_tests_properties(tools.check_python_names PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
+  # Every error that has a name has its section.
+  add_test(NAME docs.errors COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_errors.py")
   add_test(NAME docs.words COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_words.py" --check
                                    README.md README.zh.md HACKING.md examples/README.md docs)
   set_tests_properties(docs.words PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")

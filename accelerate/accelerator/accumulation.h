@@ -10,6 +10,7 @@
 #include "accelerate/accelerator/model_core.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/comm/state/gradient_state.h"
 
 namespace accelerate {
@@ -65,7 +66,8 @@ class [[nodiscard]] AccumulationWindow {
       throw UsageError(
           "accumulate() was called while the scope of another one lasts, which would count the "
           "micro-batch twice: name all models in one call, accumulate(first, second), or end the "
-          "first scope before");
+          "first scope before",
+          error_name::kGradientAccumulation);
     }
     for (const auto& core : cores) {
       detail::require_prepared_by(*state, *core, "accumulate()");

@@ -10,6 +10,7 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/optim/clipping.h"
 
 namespace accelerate {
@@ -21,7 +22,8 @@ void require_complete(const GradientState& state) {
   throw UsageError(
       "gradients are still being accumulated, and unscaling them now would mix them with scaled "
       "ones: unscale and clip only when sync_gradients(), as in `if "
-      "(accelerator.sync_gradients()) accelerator.clip_grad_norm_(…)`");
+      "(accelerator.sync_gradients()) accelerator.clip_grad_norm_(…)`",
+      error_name::kGradientAccumulation);
 }
 
 }  // namespace

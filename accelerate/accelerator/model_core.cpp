@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate::detail {
 
@@ -60,7 +61,8 @@ const std::shared_ptr<DistributedDataParallel>& ModelCore::replicas(
 void throw_not_prepared() {
   throw UsageError(
       "a Prepared model is empty: assign to it what accelerator.prepare(net) returns before it is "
-      "used");
+      "used",
+      error_name::kNotPrepared);
 }
 
 }  // namespace accelerate::detail

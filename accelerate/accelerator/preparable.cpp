@@ -14,6 +14,7 @@
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/accelerator/resolved_settings.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/optim/sharded_groups.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
 
@@ -166,7 +167,8 @@ void Accelerator::Impl::require_preparable(torch::optim::Optimizer& given,
       if (std::ranges::any_of(live, has_it) || !detail::is_shard(parameter)) continue;
       throw UsageError(
           "prepare() was given an optimizer of parameters that another Accelerator has sharded, or "
-          "this one before free_memory(): prepare a model and its optimizer with one Accelerator");
+          "this one before free_memory(): prepare a model and its optimizer with one Accelerator",
+          error_name::kNotPrepared);
     }
   }
   for (const auto& core : live) {

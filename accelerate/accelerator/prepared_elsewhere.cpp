@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/parallel/gradients/usage.h"
 #include "accelerate/tensor/compat/lent_storage.h"
 
@@ -112,8 +113,9 @@ void note_prepared(const std::shared_ptr<ModelCore>& core,
 void require_prepared_by(const GradientState& owner, const ModelCore& core, const char* call) {
   for (const auto& note : Sides(owner).others) {
     if (note->address != &core || !note->is_on_several_ranks) continue;
-    throw UsageError(of_another(call, note->class_name) +
-                     ": use the Accelerator that prepared the model");
+    throw UsageError(
+        of_another(call, note->class_name) + ": use the Accelerator that prepared the model",
+        error_name::kNotPrepared);
   }
 }
 
@@ -129,23 +131,28 @@ void require_own_gradients(const GradientState& owner, const std::vector<at::Ten
   for (const auto& parameter : parameters) {
     const void* const leaf = parameter.unsafeGetTensorImpl();
     if (const Note* forgotten = first_with(sides.own, leaf, &Note::shards)) {
-      throw UsageError(std::string(call) + " was given parameters of " + forgotten->class_name +
-                       ", which free_memory() has made this Accelerator forget: prepare module and "
-                       "optimizer again");
+      throw UsageError(
+          std::string(call) + " was given parameters of " + forgotten->class_name +
+              ", which free_memory() has made this Accelerator forget: prepare module and "
+              "optimizer again",
+          error_name::kNotPrepared);
     }
     if (first_with(sides.own, leaf, &Note::trained) != nullptr) continue;
     const Note* note = first_with(sides.others, leaf, &Note::shards);
     if (note != nullptr || compat::LentStorage::owner_of(parameter) != nullptr) {
       throw UsageError(
           of_another(call, "parameters of " + (note ? note->class_name : "a sharded model")) +
-          ", and whose gradients are in shards that only that Accelerator knows: call it on that "
-          "Accelerator");
+              ", and whose gradients are in shards that only that Accelerator knows: call it on "
+              "that "
+              "Accelerator",
+          error_name::kNotPrepared);
     }
     note = first_with(sides.others, leaf, &Note::trained);
     if (note == nullptr || !unscales(*note) || stepped.contains(leaf)) continue;
     throw UsageError(
         of_another(call, "parameters of " + note->class_name) +
-        ", and whose gradients only that Accelerator can unscale: call it on that Accelerator");
+            ", and whose gradients only that Accelerator can unscale: call it on that Accelerator",
+        error_name::kNotPrepared);
   }
 }
 
@@ -167,8 +174,9 @@ void require_own_loss(const GradientState& owner, const at::Tensor& loss,
     if (!reaches(*note, leaves) || (has_own && !note->is_on_several_ranks)) continue;
     if (std::ranges::any_of(note->trained, is_of_own_model)) continue;  // Prepared again.
     throw UsageError(of_another("backward()", "a loss of " + note->class_name) +
-                     ": call backward() on that one, or prepare the models of a loss with one "
-                     "Accelerator");
+                         ": call backward() on that one, or prepare the models of a loss with one "
+                         "Accelerator",
+                     error_name::kNotPrepared);
   }
 }
 

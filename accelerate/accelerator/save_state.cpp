@@ -9,6 +9,7 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/checkpoint/accumulation_window.h"
@@ -103,8 +104,9 @@ void Accelerator::Impl::require_prepared_something(const char* call) {
   const std::string model = has_objects ? "" : detail::class_prepared_elsewhere(*gradient_state);
   if (model.empty()) return;
   throw UsageError(std::string(call) + " of an Accelerator that has prepared nothing, while " +
-                   "another one has prepared " + model +
-                   ": call it on the Accelerator that prepared the model");
+                       "another one has prepared " + model +
+                       ": call it on the Accelerator that prepared the model",
+                   error_name::kNotPrepared);
 }
 
 void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int64_t> iteration) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/operations.h"
 
@@ -178,7 +179,8 @@ void SettingsAgreement::require_same(Communicator& ranks, const std::string& whe
   const auto is_here = [&](const std::string& text) { return text.starts_with(head); };
   if (!std::ranges::all_of(texts, is_here)) throw_disagreement(where, texts);
   throw ConfigError(where + ": these settings differ between ranks:" + differences(texts) +
-                    "\nEach rank would train in another way. Give all ranks equal settings");
+                        "\nEach rank would train in another way. Give all ranks equal settings",
+                    error_name::kSettingsDiffer);
 }
 
 }  // namespace accelerate::detail

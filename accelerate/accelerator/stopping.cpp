@@ -5,6 +5,7 @@
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 
 namespace accelerate {
@@ -45,7 +46,8 @@ bool Accelerator::Impl::agree_to_stop() {
   if (!joined.expired())
     throw UsageError(
         "should_stop() inside join_uneven_inputs: ranks that have run out of batches do not call "
-        "it. Call it behind the scope");
+        "it. Call it behind the scope",
+        error_name::kUnevenBatches);
   if (!stop_signals) stop_signals.emplace();
   const int ranks = state.num_processes();
   const double mine[] = {detail::weight_of_signal(StopSignals::received(), ranks),

@@ -7,6 +7,7 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 
 namespace accelerate {
@@ -31,7 +32,8 @@ void refuse_items_while_joining(bool joining) {
   if (!joining) return;
   throw UsageError(
       "backward was given num_items inside join_uneven_inputs, where ranks without inputs cannot "
-      "count; use even_batches = true, or leave num_items out");
+      "count; use even_batches = true, or leave num_items out",
+      error_name::kUnevenBatches);
 }
 
 void refuse_sync_batch_norms(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
@@ -39,7 +41,8 @@ void refuse_sync_batch_norms(const std::vector<std::shared_ptr<detail::ModelCore
     if (core->sync_batch_norms().value_or(0) == 0) continue;
     throw UsageError(
         "join_uneven_inputs was given a model with SyncBatchNorm, whose forward needs all ranks; "
-        "use BatchNorm, or even_batches = true");
+        "use BatchNorm, or even_batches = true",
+        error_name::kUnevenBatches);
   }
 }
 
@@ -140,7 +143,8 @@ void Accelerator::Impl::count(std::optional<std::int64_t> num_items, const Model
     throw UsageError(
         "backward() was called with num_items after the step's gradients were already divided by "
         "the number of items. Add the losses and item counts of a micro-batch, then call "
-        "backward() once. Or call step() and zero_grad() between the two calls");
+        "backward() once. Or call step() and zero_grad() between the two calls",
+        error_name::kGradientAccumulation);
   }
   items.add(*num_items);
 }
@@ -167,7 +171,8 @@ void Accelerator::Impl::run_backward(const Models& models, const BackwardPass& p
   throw UsageError(
       "gradients had been unscaled, by clipping or unscale_gradients(), when backward() added "
       "scaled ones to them: unscale and clip after the last backward of a step. zero_grad() drops "
-      "them");
+      "them",
+      error_name::kGradientAccumulation);
 }
 
 JoinScope Accelerator::join_cores(const JoinOptions& join,

@@ -11,6 +11,7 @@
 #include <climits>
 #include <utility>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
@@ -18,7 +19,8 @@ namespace accelerate {
 FolderInUse::FolderInUse(std::filesystem::path folder, std::string holder)
     : FileError("lock", std::move(folder),
                 "it is in use by " + holder +
-                    ". Wait until that has ended, end it, or choose another folder"),
+                    ". Wait until that has ended, end it, or choose another folder",
+                error_name::kFolderInUse),
       holder_(std::move(holder)) {}
 
 namespace detail {

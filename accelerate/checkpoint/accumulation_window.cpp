@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/codecs.h"
 
@@ -85,11 +86,13 @@ void require_reachable(const OpenWindow& window, const Manifest& manifest) {
     throw CheckpointError(
         "the checkpoint was saved between micro-batches of one step, on the disks of several "
         "machines. Each rank can load only its own gradients. Load it with as many processes on "
-        "the same machines, or save after optimizer.step()");
+        "the same machines, or save after optimizer.step()",
+        error_name::kOtherWorldSize);
   if (window.is_sharded)
     throw CheckpointError(
         "the checkpoint was saved between micro-batches of one step. A sharded model cannot load "
-        "the accumulated gradients. Load it without sharding, or save after optimizer.step()");
+        "the accumulated gradients. Load it without sharding, or save after optimizer.step()",
+        error_name::kOtherWorldSize);
 }
 
 }  // namespace

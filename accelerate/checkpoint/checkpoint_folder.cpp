@@ -11,6 +11,7 @@
 
 #include "accelerate/base/durable_directories.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/byte_progress.h"
@@ -312,8 +313,9 @@ CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const
     search.counter = std::ref(progress);
     const auto faults = manifest_faults(files, checked.folder, checked.manifest, search);
     if (!faults.empty())
-      throw CheckpointError("the checkpoint " + checked.folder.string() +
-                            " is damaged: " + join(faults, "; "));
+      throw CheckpointError(
+          "the checkpoint " + checked.folder.string() + " is damaged: " + join(faults, "; "),
+          error_name::kCheckpointDamaged);
   });
   return checked;
 }

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/byte_progress.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
@@ -99,9 +100,10 @@ void require_same_options(const std::vector<std::string>& asked) {
 
 [[noreturn]] void refuse_taken(const Path& folder) {
   throw CheckpointError(folder.string() +
-                        " is there already: an earlier run saved it. Load the newest one by "
-                        "load_state(), which sets the iteration, or set_save_iteration(), or "
-                        "choose another project_dir");
+                            " is there already: an earlier run saved it. Load the newest one by "
+                            "load_state(), which sets the iteration, or set_save_iteration(), or "
+                            "choose another project_dir",
+                        error_name::kEarlierRun);
 }
 
 void refuse_shards_on_several_disks(const SaveStateOptions& options,
@@ -350,7 +352,8 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
     }
   }
   throw CheckpointError("there is no " + std::string(candidates.empty() ? "" : "undamaged ") +
-                        "checkpoint in " + std::filesystem::absolute(checkpoints()).string());
+                            "checkpoint in " + std::filesystem::absolute(checkpoints()).string(),
+                        error_name::kNoCheckpoint);
 }
 
 Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,

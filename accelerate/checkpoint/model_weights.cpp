@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/shards/deepspeed_checkpoint.h"
 #include "accelerate/formats/shards/fsdp_files.h"
@@ -192,8 +193,9 @@ WeightsReport load_checkpoint_in_model(const ModuleView& model,
   if (options.strict) {
     if (const auto report = compare_weights(model, weights.outlines); !report.fits())
       throw CheckpointError("the weights at " + checkpoint.string() + " do not fit the model " +
-                            model.class_name + ": " + report.describe() +
-                            ". With strict = false what fits is loaded.");
+                                model.class_name + ": " + report.describe() +
+                                ". With strict = false what fits is loaded.",
+                            error_name::kOtherModel);
   }
   return copy_weights(model, weights);
 }

@@ -21,6 +21,8 @@ namespace {
     throw;
   } catch (const UsageError&) {
     throw;
+  } catch (const Error& error) {
+    throw CheckpointError(told, error.situation());
   } catch (...) {
     throw CheckpointError(told);
   }

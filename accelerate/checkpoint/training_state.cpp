@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/sharded_files.h"
@@ -39,14 +40,16 @@ void check_presence(const Manifest& manifest, const TrainingState& training, Loa
   const auto last_rank = "random_states_" + std::to_string(manifest.num_processes - 1) + ".json";
   if (scope == LoadScope::everything && manifest.ranks.empty() && !saved.contains(last_rank))
     throw CheckpointError("the checkpoint is said to be of " +
-                          std::to_string(manifest.num_processes) + " processes, but has no " +
-                          last_rank + (saved.contains("accelerator.json") ? "" : kModelsAlone));
+                              std::to_string(manifest.num_processes) + " processes, but has no " +
+                              last_rank + (saved.contains("accelerator.json") ? "" : kModelsAlone),
+                          error_name::kCheckpointUnfinished);
   std::vector<std::string> absent;
   for (const auto& name : expected)
     if (!saved.contains(name)) absent.push_back(name);
   if (!absent.empty())
     throw CheckpointError("the checkpoint has no " + join(absent, ", ") +
-                          ": it was saved by a training that had prepared or registered less");
+                              ": it was saved by a training that had prepared or registered less",
+                          error_name::kOtherObjects);
   if (scope == LoadScope::models) return;
   for (const char* kind : {"model", "optimizer", "scheduler", "dataloader", "custom_checkpoint"}) {
     for (int i = 0;; ++i) {
@@ -54,9 +57,11 @@ void check_presence(const Manifest& manifest, const TrainingState& training, Loa
       const auto name = stem + (std::string(kind) == "model" ? ".safetensors" : ".json");
       if (!saved.contains(name)) break;
       if (!expected.contains(name))
-        throw CheckpointError("the checkpoint has " + name +
-                              ", for which there is no object: prepare and register everything, in "
-                              "the order in which it was saved, before load_state");
+        throw CheckpointError(
+            "the checkpoint has " + name +
+                ", for which there is no object: prepare and register everything, in "
+                "the order in which it was saved, before load_state",
+            error_name::kOtherObjects);
     }
   }
 }
@@ -195,8 +200,9 @@ CheckedTraining read_training_state(FileSystem& files, const CheckedCheckpoint& 
     const auto report = compare_weights(model.view, stored->outlines());
     if (!report.fits())
       throw CheckpointError("the weights of '" + model.stem + "' in " + folder.string() +
-                            " do not fit the model " + model.view.class_name + ": " +
-                            report.describe());
+                                " do not fit the model " + model.view.class_name + ": " +
+                                report.describe(),
+                            error_name::kOtherModel);
     checked.add_weights(model, reader_of(stored));
   }
   for (const auto& part : training.parts)

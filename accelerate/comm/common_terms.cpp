@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/diagnosis.h"
@@ -61,9 +62,10 @@ std::string own_build() {
 }
 
 void refuse_on_all_ranks(const c10::intrusive_ptr<c10d::Store>& store,
-                         const SelectionOptions& options, const std::string& reason) {
+                         const SelectionOptions& options, const std::string& reason,
+                         ErrorName name) {
   GroupDiagnosis(store, options.rank, options.size, options.times.timeout).let_all_find_out();
-  throw ConfigError(reason);
+  throw ConfigError(reason, name);
 }
 
 void require_common_terms(const c10::intrusive_ptr<c10d::Store>& store,
@@ -84,13 +86,15 @@ void require_common_terms(const c10::intrusive_ptr<c10d::Store>& store,
                           name_of(0, first) + " runs with " + first.build + ", and " +
                               name_of(rank, theirs) + " with " +
                               (theirs.build.empty() ? "another version" : theirs.build) +
-                              ". All ranks need the same version: install it on all machines.");
+                              ". All ranks need the same version: install it on all machines.",
+                          error_name::kDifferentLibtorch);
     }
     if (theirs.wish == first.wish) continue;
     refuse_on_all_ranks(store, options,
                         "ACCELERATE_COMM asks for " + first.wish + " on rank 0 and for " +
                             theirs.wish + " on rank " + std::to_string(rank) +
-                            "; all ranks need the same");
+                            "; all ranks need the same",
+                        error_name::kSettingsDiffer);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "accelerate/base/error.h"
 #include "accelerate/comm/deadline.h"
 #include "accelerate/comm/flight_recorder.h"
 
@@ -41,6 +42,7 @@ void require_common_terms(const c10::intrusive_ptr<c10d::Store>& store,
 /// Ends the meeting with a ConfigError. To be called on every rank, for a reason that every rank has
 /// found.
 [[noreturn]] void refuse_on_all_ranks(const c10::intrusive_ptr<c10d::Store>& store,
-                                      const SelectionOptions& options, const std::string& reason);
+                                      const SelectionOptions& options, const std::string& reason,
+                                      ErrorName name = {});
 
 }  // namespace accelerate::detail

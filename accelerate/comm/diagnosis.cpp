@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
@@ -143,8 +144,10 @@ void GroupDiagnosis::say_goodbye() noexcept {
 
 void GroupDiagnosis::throw_if_aborted(const std::string& what) const {
   if (aborted_) {
-    throw CommError(what + " on " + who() +
-                    ": the group was aborted by an earlier failure; no collective works any more");
+    throw CommError(
+        what + " on " + who() +
+            ": the group was aborted by an earlier failure; no collective works any more",
+        error_name::kRankLost);
   }
 }
 
@@ -175,7 +178,8 @@ void GroupDiagnosis::throw_if_given_up(const std::vector<int>& ranks) {
     const auto failure = failure_of(rank);
     if (failure.empty()) continue;
     if (rank != rank_) std::this_thread::sleep_for(kHeadStart);
-    throw CommError("splitting a group off failed on " + who() + "." + failure);
+    throw CommError("splitting a group off failed on " + who() + "." + failure,
+                    error_name::kRankLost);
   }
 }
 
@@ -244,7 +248,8 @@ void GroupDiagnosis::throw_if_next_rank_waits_elsewhere(const CallInGroup& call)
   if (!theirs || theirs->number != call.number || theirs->bytes == call.bytes) return;
   leave_note("timed out", call.what);
   throw CommError(call.what + " on " + who() + " cannot end: " + name_of(next) + " waits in " +
-                  theirs->what + " instead. " + kSameOrder);
+                      theirs->what + " instead. " + kSameOrder,
+                  error_name::kDifferentCollectives);
 }
 
 void GroupDiagnosis::read_cards() {
@@ -319,7 +324,11 @@ void GroupDiagnosis::throw_failed(const std::string& what, const std::exception&
           "that ended.";
     }
   }
-  throw CommError(what + " failed on " + who() + ": " + reason + "." + known);
+  // What this rank found out itself says more than that a peer is lost.
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  ErrorName name = ours != nullptr ? ours->situation() : ErrorName();
+  if (name.text().empty() && !known.empty()) name = error_name::kRankLost;
+  throw CommError(what + " failed on " + who() + ": " + reason + "." + known, name);
 }
 
 // Does not ask a store twice when it is silent: each query lasts as long as the timeout.
@@ -343,11 +352,13 @@ void GroupDiagnosis::throw_late(const std::string& what, const std::string& miss
   const std::string start = what + " on " + who() + " was not finished within the timeout of " +
                             format_duration(timeout_) + ".";
   if (missing.find("never joined") != std::string::npos) {
-    throw CommError(start + missing +
-                    " Were all ranks started, with the same MASTER_ADDR and MASTER_PORT?");
+    throw CommError(
+        start + missing + " Were all ranks started, with the same MASTER_ADDR and MASTER_PORT?",
+        error_name::kRanksDoNotMeet);
   }
   throw CommError(start + missing + " " + kSameOrder +
-                  " A slow rank needs a larger timeout (InitProcessGroupKwargs).");
+                      " A slow rank needs a larger timeout (InitProcessGroupKwargs).",
+                  error_name::kRankLate);
 }
 
 Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis,

@@ -18,6 +18,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
@@ -328,8 +329,9 @@ class HangWatch::State {
   }
 
   void log(const std::string& report, const std::string& prefix) const {
-    std::string text =
-        "nothing has gone on for " + format_duration(options_.limit) + ":\n" + report;
+    std::string text = with_name("nothing has gone on for " + format_duration(options_.limit),
+                                 error_name::kStandsStill) +
+                       ":\n" + report;
     text += "\nThe timeout of the group, " + format_duration(options_.timeout) +
             ", ends the job if nothing changes. A slow rank needs a larger ACCELERATE_HANG_LIMIT.";
     if (!prefix.empty()) {

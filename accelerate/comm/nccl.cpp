@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/tensor/compat/cuda_library.h"
 
 namespace accelerate::detail {
@@ -24,10 +25,12 @@ bool has_nccl() {
 void require_nccl() {
   const auto maker = maker_of_nccl();
   if (maker.address != nullptr) return;
-  throw ConfigError("GPUs of several ranks talk by NCCL, and it is not there: " + maker.why_not +
-                    ". Build with a LibTorch that has CUDA (tools/gpu_check does), set "
-                    "init_process_group.backend = \"gloo\", or train on the CPU with `accelerate "
-                    "launch --cpu`.");
+  throw ConfigError(
+      "GPUs of several ranks talk by NCCL, and it is not there: " + maker.why_not +
+          ". Build with a LibTorch that has CUDA (tools/gpu_check does), set "
+          "init_process_group.backend = \"gloo\", or train on the CPU with `accelerate "
+          "launch --cpu`.",
+      error_name::kNoNccl);
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/signal_guards.h"
 #include "accelerate/comm/announced_call.h"
@@ -118,7 +119,8 @@ Work OperationQueue::submit(std::function<void()> operation) {
   if (state_->is_of_parent()) {
     throw UsageError(
         "a collective was begun in a process made by fork(), and the group belongs to its parent. "
-        "Fork before the group is made, or start the child as a program of its own.");
+        "Fork before the group is made, or start the child as a program of its own.",
+        error_name::kProcessForked);
   }
   auto ticket = std::make_shared<Ticket>();
   const std::lock_guard lock(state_->mutex);

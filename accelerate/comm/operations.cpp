@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/comm/communicable_tensors.h"
 
 namespace accelerate {
@@ -219,7 +220,7 @@ void throw_disagreement(const std::string& operation, const std::vector<std::str
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     text += "\n  rank " + std::to_string(rank) + ": " + around(all[rank], same);
   }
-  throw CommError(text + cure_of(operation, all));
+  throw CommError(text + cure_of(operation, all), error_name::kDifferentShapes);
 }
 
 std::vector<std::string> texts_that_differ(Communicator& communicator, const std::string& mine) {

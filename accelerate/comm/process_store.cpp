@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/diagnosis.h"
@@ -60,11 +61,13 @@ c10::intrusive_ptr<c10d::Store> connect(const RendezvousOptions& options,
       throw CommError(name_of(options) + " could not open the store on " + place_of(options) +
                       ": " + first_line(error));
     }
-    throw CommError(name_of(options) + " reached " + place_of(options) +
-                    ", but nobody answered there within the timeout of " +
-                    format_duration(options.timeout) +
-                    ". Is rank 0, or the launcher that hosts the store, stopped or overloaded, or "
-                    "does another program listen on MASTER_PORT?");
+    throw CommError(
+        name_of(options) + " reached " + place_of(options) +
+            ", but nobody answered there within the timeout of " +
+            format_duration(options.timeout) +
+            ". Is rank 0, or the launcher that hosts the store, stopped or overloaded, or "
+            "does another program listen on MASTER_PORT?",
+        error_name::kRanksDoNotMeet);
   }
 }
 
@@ -128,10 +131,11 @@ class ProcessStore {
       if (const int number = announced(store); number > last_meeting_) return number;
       if (deadline.is_over()) {
         throw CommError(name_of(options) + ": rank 0 did not begin " +
-                        (last_meeting_ < 0 ? "a group" : "another group") + " on " +
-                        place_of(options) + " within the timeout of " +
-                        format_duration(options.timeout) +
-                        ". Does rank 0 run, and do all ranks begin as many groups?");
+                            (last_meeting_ < 0 ? "a group" : "another group") + " on " +
+                            place_of(options) + " within the timeout of " +
+                            format_duration(options.timeout) +
+                            ". Does rank 0 run, and do all ranks begin as many groups?",
+                        error_name::kRanksDoNotMeet);
       }
       if (deadline.waited() < next_report) continue;
       next_report += kWaitSlice;
@@ -186,8 +190,9 @@ MeetingPlace open_meeting(const RendezvousOptions& options, const Deadline& dead
   } catch (const std::exception& error) {
     throw CommError(
         name_of(options) + " could not use the store on " + place_of(options) + ": " +
-        first_line(error) +
-        ". The store, which rank 0 or its launcher hosts, has ended, crashed or is stopped.");
+            first_line(error) +
+            ". The store, which rank 0 or its launcher hosts, has ended, crashed or is stopped.",
+        error_name::kRankLost);
   }
 }
 

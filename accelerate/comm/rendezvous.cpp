@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/deadline.h"
 #include "accelerate/comm/gloo.h"
@@ -28,7 +29,8 @@ std::string checked_backend(const EngineOptions& engine) {
   if (engine.device.is_cpu()) {
     if (engine.backend.empty()) return detail::comm_from_env();
     throw ConfigError(
-        "backend is 'nccl', which needs a GPU, and the device is the CPU. Use 'gloo'.");
+        "backend is 'nccl', which needs a GPU, and the device is the CPU. Use 'gloo'.",
+        error_name::kNoGpu);
   }
   detail::require_nccl();
   return "nccl";

@@ -7,6 +7,7 @@
 
 #include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -50,9 +51,11 @@ SealedStore::Bytes SealedStore::opened(const std::string& key, const Bytes& seal
       return bytes_of(text.substr(kMarkBytes));
     }
   }
-  throw CommError("the store's value under '" + key +
-                  "' was not written by a rank of this job: another program writes to the store, "
-                  "or the ranks differ in ACCELERATE_JOB_TOKEN or in the version of this library");
+  throw CommError(
+      "the store's value under '" + key +
+          "' was not written by a rank of this job: another program writes to the store, "
+          "or the ranks differ in ACCELERATE_JOB_TOKEN or in the version of this library",
+      error_name::kTokenDiffers);
 }
 
 c10::intrusive_ptr<c10d::Store> SealedStore::clone() {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/tcp.h"
 #include "accelerate/comm/diagnosis.h"
 
@@ -24,8 +25,9 @@ std::string endpoint(const std::string& host, int port) {
 ResolvedHost resolve(const std::string& host, int port) {
   ResolvedHost found = resolve_host(host, port);
   if (found.error == 0) return found;
-  throw CommError("MASTER_ADDR '" + host +
-                  "' does not resolve to an address: " + gai_strerror(found.error));
+  throw CommError(
+      "MASTER_ADDR '" + host + "' does not resolve to an address: " + gai_strerror(found.error),
+      error_name::kRanksDoNotMeet);
 }
 
 bool is_loopback(const sockaddr& address) {
@@ -41,14 +43,16 @@ bool is_loopback(const sockaddr& address) {
   const std::string start = "rank 0 cannot listen on " + endpoint(host, port) + ": ";
   if (error == EADDRINUSE) {
     throw CommError(start +
-                    "the port is taken. Another job may be using it; choose another one with "
-                    "MASTER_PORT, or let `accelerate launch` pick a free one.");
+                        "the port is taken. Another job may be using it; choose another one with "
+                        "MASTER_PORT, or let `accelerate launch` pick a free one.",
+                    error_name::kPortTaken);
   }
   if (error == EADDRNOTAVAIL) {
     throw CommError(
         start +
-        "that is not an address of this machine. MASTER_ADDR must be the address of the "
-        "machine that runs rank 0.");
+            "that is not an address of this machine. MASTER_ADDR must be the address of the "
+            "machine that runs rank 0.",
+        error_name::kRanksDoNotMeet);
   }
   throw CommError(start + std::strerror(error));
 }
@@ -91,9 +95,10 @@ std::string wait_until_reachable(const std::string& host, int port, const Deadli
     }
     if (deadline.is_over()) {
       throw CommError("nobody listened on " + endpoint(host, port) + " within the timeout of " +
-                      format_duration(deadline.timeout()) +
-                      ". Has rank 0 started, is MASTER_ADDR its machine's "
-                      "address, and does a firewall let MASTER_PORT through?");
+                          format_duration(deadline.timeout()) +
+                          ". Has rank 0 started, is MASTER_ADDR its machine's "
+                          "address, and does a firewall let MASTER_PORT through?",
+                      error_name::kRanksDoNotMeet);
     }
     if (deadline.waited() >= next_report) {
       report(deadline.waited());

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate::detail {
 namespace {
@@ -27,9 +28,11 @@ namespace {
 }  // namespace
 
 void throw_unlike_samples(std::size_t place) {
-  throw DataError("sample " + std::to_string(place) +
-                  " of the batch has other keys, or another number of tensors, than sample 0; give "
-                  "all samples the same, or pass a collate function that knows what to do.");
+  throw DataError(
+      "sample " + std::to_string(place) +
+          " of the batch has other keys, or another number of tensors, than sample 0; give "
+          "all samples the same, or pass a collate function that knows what to do.",
+      error_name::kRaggedBatch);
 }
 
 at::Tensor tensor_of_values(const void* values, std::size_t count, at::ScalarType type) {

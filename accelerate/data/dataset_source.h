@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/data/batch_source.h"
 #include "accelerate/data/collate.h"
 #include "accelerate/tensor/nested.h"
@@ -90,7 +91,8 @@ std::size_t samples_of(const D& dataset) {
   if (const auto size = known_size(dataset)) return *size;
   throw DataError(
       "the dataset has no size, but is to be read by index; give it a size, or read it from "
-      "its beginning by next() or begin() and end().");
+      "its beginning by next() or begin() and end().",
+      error_name::kNoLength);
 }
 
 /// Leaves samples, or a dataset's own batches, as they are.

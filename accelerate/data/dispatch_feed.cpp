@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/comm/communicator.h"
 
 namespace accelerate::detail {
@@ -95,7 +96,8 @@ std::optional<DispatchChannel::Received> DispatchChannel::receive() {
     communicator_->broadcast(received, 0).wait();
     throw DataError(
         "rank 0, which reads for all ranks (dispatch_batches), failed: " +
-        std::string(static_cast<const char*>(received.const_data_ptr()), received.nbytes()));
+            std::string(static_cast<const char*>(received.const_data_ptr()), received.nbytes()),
+        error_name::kSampleFailed);
   }
   communicator_->scatter(received, {}, 0).wait();
   return Received{received,

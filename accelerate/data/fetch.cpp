@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/text.h"
 #include "accelerate/tensor/compat/one_core.h"
@@ -31,7 +32,8 @@ std::string text_of(BatchPlace place) {
 
 // Inside a `catch` block: as throw_with_context, for an error that carries indices.
 [[noreturn]] void rethrow_with(const std::string& sentence, Indices indices) {
-  std::throw_with_nested(SampleError(sentence + current_causes(), std::move(indices)));
+  std::throw_with_nested(
+      SampleError(sentence + current_causes(), std::move(indices), error_name::kSampleFailed));
 }
 
 }  // namespace

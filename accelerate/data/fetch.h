@@ -18,8 +18,8 @@ namespace accelerate {
 /// exception is nested, and what() includes its message.
 class SampleError : public DataError {
  public:
-  SampleError(const std::string& message, Indices indices)
-      : DataError(message), indices_(std::move(indices)) {}
+  SampleError(const std::string& message, Indices indices, ErrorName name = {})
+      : DataError(message, name), indices_(std::move(indices)) {}
   /// The sample at fault, or all samples of the batch if none fails alone. Empty if samples of an
   /// iterable dataset could not be collated.
   [[nodiscard]] const Indices& indices() const { return indices_; }

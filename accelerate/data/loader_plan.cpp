@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/tensor/seed.h"
@@ -174,7 +175,8 @@ std::size_t LoaderPlan::known_samples() const {
   if (dataset_.samples) return *dataset_.samples;
   throw DataError(
       "the dataset has no size, so the number of batches is unknown; give it size(), or count "
-      "while iterating.");
+      "while iterating.",
+      error_name::kNoLength);
 }
 
 void LoaderPlan::warn_if_undivided() const {

@@ -9,6 +9,7 @@
 
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/shards/shard_files.h"
@@ -193,12 +194,14 @@ void write_manifest(FileSystem& files, const std::filesystem::path& folder, Mani
 Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder) {
   const auto path = folder / Manifest::kName;
   if (kind_at(files, folder) != FileKind::directory)
-    throw CheckpointError("there is no checkpoint " + folder.string() + ": no such folder");
+    throw CheckpointError("there is no checkpoint " + folder.string() + ": no such folder",
+                          error_name::kNoCheckpoint);
   if (kind_at(files, path) == FileKind::none)
     throw CheckpointError(
         folder.string() +
-        " is not a complete checkpoint: it has no manifest.json, which is written "
-        "when all else is there");
+            " is not a complete checkpoint: it has no manifest.json, which is written "
+            "when all else is there",
+        error_name::kCheckpointUnfinished);
   std::string text;
   try {
     text = read_file(files, path, kLimits.max_bytes);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
 
 namespace accelerate::detail {
 namespace {
@@ -91,7 +92,8 @@ Child start_child(const ChildOptions& options) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw LaunchError(std::string("cannot open a pipe: ") + std::strerror(errno) +
-                      ". Is the limit on open files (ulimit -n) too low?");
+                          ". Is the limit on open files (ulimit -n) too low?",
+                      detail::name_of_errno(errno));
   }
   Descriptor read_end(ends[0]);
   const Descriptor write_end(ends[1]);

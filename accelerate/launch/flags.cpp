@@ -8,6 +8,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
@@ -87,8 +88,9 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   std::vector<std::string> known;
   for (const auto& flag : table) known.push_back("--" + flag.name);
   throw ConfigError("there is no flag '" + word + "'." + suggestion(word, known) +
-                    " `accelerate launch --help` lists all flags; flags of your own program go "
-                    "after its name.");
+                        " `accelerate launch --help` lists all flags; flags of your own program go "
+                        "after its name.",
+                    error_name::kUnknownKey);
 }
 
 FlagWord read_long(const std::string& word, std::span<const Flag> table) {

@@ -19,6 +19,7 @@
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/machine/gpus.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/text.h"
@@ -52,18 +53,21 @@ void check_can_be_copied() {
   if (detail::is_training())
     throw UsageError(
         "this process already has an Accelerator or PartialState of one rank, which forked ranks "
-        "would inherit. Create it only inside the function, not before notebook_launcher");
+        "would inherit. Create it only inside the function, not before notebook_launcher",
+        error_name::kProcessForked);
   if (has_used_cuda())
     throw UsageError(
         "this process has used CUDA, so forked ranks cannot use it. Restart the process, and use "
         "no GPU before notebook_launcher. Create the Accelerator and all GPU tensors inside the "
-        "function");
+        "function",
+        error_name::kProcessForked);
   if (const std::size_t threads = entries_of("/proc/self/task"); threads > 1)
     throw UsageError(
         "this process has " + std::to_string(threads) +
-        " threads, but a forked rank would have only one. Call notebook_launcher before any "
-        "computation, or at::set_num_threads(1) at the program's start. Create the Accelerator "
-        "and its loaders inside the function");
+            " threads, but a forked rank would have only one. Call notebook_launcher before any "
+            "computation, or at::set_num_threads(1) at the program's start. Create the Accelerator "
+            "and its loaders inside the function",
+        error_name::kProcessForked);
 }
 
 void check_options(const NotebookLauncherOptions& options) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "accelerate/base/environment.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
@@ -110,6 +111,11 @@ void check_script(const std::string& name) {
 }
 
 }  // namespace
+
+ProgramError::ProgramError(const std::string& message, int exit_code)
+    : LaunchError(message, exit_code == kNotFound ? error_name::kProgramNotFound
+                                                  : error_name::kProgramNotExecutable),
+      exit_code_(exit_code) {}
 
 fs::path find_in_path(const std::string& name) {
   for (const auto& folder : split(env("PATH").value_or("/usr/local/bin:/usr/bin:/bin"), ':')) {

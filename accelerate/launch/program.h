@@ -14,8 +14,8 @@ class ProgramError : public LaunchError {
  public:
   static constexpr int kNotExecutable = 126;  ///< It is there but cannot be executed.
   static constexpr int kNotFound = 127;       ///< There is no such program.
-  ProgramError(const std::string& message, int exit_code)
-      : LaunchError(message), exit_code_(exit_code) {}
+  /// The exit code chooses the name of the error.
+  ProgramError(const std::string& message, int exit_code);
   /// One of the two above.
   [[nodiscard]] int exit_code() const { return exit_code_; }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
@@ -20,6 +21,24 @@ std::string line_about(const std::vector<int>& ranks, const std::string& fate) {
   if (ranks.empty()) return {};
   return "  " + std::string(ranks.size() == 1 ? "rank " : "ranks ") + ranges(ranks) + " " + fate +
          "\n";
+}
+
+std::string cause_of(const RankResult& rank) {
+  switch (rank.signal.value_or(0)) {
+    case SIGKILL:
+      return "Often that is the kernel running out of memory (`dmesg | tail` says so), or a job "
+             "scheduler's limit.";
+    case SIGBUS:
+      return "Often that is a full /dev/shm or a mapped file that became shorter.";
+    case SIGILL:
+      return "Often that is a program built for a newer CPU than this one.";
+    case SIGSEGV:
+      return "`ulimit -c unlimited` before the launch leaves a core file to look at.";
+    case SIGXCPU:
+      return "Its limit of CPU time (ulimit -t) was used up.";
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -49,21 +68,8 @@ std::string describe_asked(const RankResult& rank) {
 }
 
 std::string likely_cause(const RankResult& rank) {
-  switch (rank.signal.value_or(0)) {
-    case SIGKILL:
-      return "Often that is the kernel running out of memory (`dmesg | tail` says so), or a job "
-             "scheduler's limit.";
-    case SIGBUS:
-      return "Often that is a full /dev/shm or a mapped file that became shorter.";
-    case SIGILL:
-      return "Often that is a program built for a newer CPU than this one.";
-    case SIGSEGV:
-      return "`ulimit -c unlimited` before the launch leaves a core file to look at.";
-    case SIGXCPU:
-      return "Its limit of CPU time (ulimit -t) was used up.";
-    default:
-      return {};
-  }
+  const std::string cause = cause_of(rank);
+  return cause.empty() ? cause : with_name(cause, error_name::kKilledBySignal);
 }
 
 std::string describe_end(const EndElsewhere& end) {

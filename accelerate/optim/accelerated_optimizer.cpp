@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
@@ -85,12 +86,14 @@ void refuse_incomplete_gradients(const GradientState& state) {
   if (state.gradients_spoilt) {
     throw UsageError(
         "step() after an exception during backward: the gradients are incomplete. Drop them with "
-        "zero_grad() where the exception is caught; the window then begins again");
+        "zero_grad() where the exception is caught; the window then begins again",
+        error_name::kGradientsIncomplete);
   }
   if (state.micro_batch_failed) {
     throw UsageError(
         "step() after a micro-batch that an exception ended: its gradients are incomplete. Run the "
-        "micro-batch again under accumulate(), or drop its gradients with zero_grad()");
+        "micro-batch again under accumulate(), or drop its gradients with zero_grad()",
+        error_name::kGradientsIncomplete);
   }
 }
 
@@ -187,11 +190,13 @@ struct AcceleratedOptimizer::Core {
 
   void refuse_closure_under_scaler() const {
     if (!calls_closure_once()) {
-      throw UsageError(
-          c10::demangle(typeid(*optimizer).name()) +
-          " with a closure cannot use fp16 loss scaling. It may update parameters before a later "
-          "gradient overflows, and then the step cannot be skipped. Set mixed_precision to no or "
-          "bf16, which need no scaling");
+      throw UsageError(c10::demangle(typeid(*optimizer).name()) +
+                           " with a closure cannot use fp16 loss scaling. It may update parameters "
+                           "before a later "
+                           "gradient overflows, and then the step cannot be skipped. Set "
+                           "mixed_precision to no or "
+                           "bf16, which need no scaling",
+                       error_name::kMixedPrecision);
     }
     if (scaler->is_unscaled(optimizer)) {
       throw UsageError(

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -25,8 +26,9 @@ namespace {
     return left.empty() ? std::string("none") : join(left, ", ");
   };
   throw CheckpointError("parameter group " + std::to_string(group) +
-                        " of the optimizer is another than the saved one: only saved: " +
-                        without(saved, present) + "; only here: " + without(present, saved));
+                            " of the optimizer is another than the saved one: only saved: " +
+                            without(saved, present) + "; only here: " + without(present, saved),
+                        error_name::kOtherOptimizer);
 }
 
 [[noreturn]] void refuse_dtype(const std::string& key, const at::Tensor& tensor,
@@ -72,7 +74,8 @@ void check_parameters(const StateDict& states,
   for (const auto& entry : entries)
     if (!here.contains(entry.first))
       throw CheckpointError("there is a state of parameter '" + entry.first +
-                            "', which no group of the optimizer has");
+                                "', which no group of the optimizer has",
+                            error_name::kOtherOptimizer);
 }
 
 void refuse_entry(const std::string& key, const std::string& name, const std::string& what) {

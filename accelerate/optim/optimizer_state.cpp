@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/optim/offloaded_state.h"
 #include "accelerate/optim/optimizer_checks.h"
 #include "accelerate/optim/optimizer_fields.h"
@@ -237,7 +238,8 @@ Loaded read_known(Optimizer& optimizer, const StateDict& saved, const ParameterN
   const auto& groups = saved.at("param_groups").list();
   if (groups.size() != named.size())
     throw CheckpointError("the saved optimizer has " + std::to_string(groups.size()) +
-                          " parameter groups, this one " + std::to_string(named.size()));
+                              " parameter groups, this one " + std::to_string(named.size()),
+                          error_name::kOtherOptimizer);
   const auto& states = saved.at("state");
   Loaded loaded;
   std::vector<std::vector<std::string>> all_names;
@@ -336,8 +338,9 @@ CheckedState check_optimizer_state_dict(Optimizer& optimizer, const StateDict& s
   const Handler handler = handler_of(optimizer);
   const auto saved = state.at("class").to<std::string>();
   if (saved != handler.name)
-    throw CheckpointError("the checkpoint has the state of " + saved + ", the optimizer is " +
-                          handler.name);
+    throw CheckpointError(
+        "the checkpoint has the state of " + saved + ", the optimizer is " + handler.name,
+        error_name::kOtherOptimizer);
   return handler.check(optimizer, state, names);
 }
 

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
+#include "accelerate/base/error_name.h"
+#include "accelerate/base/file_error.h"
+
 namespace accelerate {
 namespace {
 
@@ -82,6 +87,63 @@ TEST(Error, AForeignCauseDoesNotSteerATerminal) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "cannot read a.yaml\n  because: the file holds ?[2J?");
   }
+}
+
+TEST(ErrorName, StandsAtTheEndOfTheMessage) {
+  const CommError error("rank 1 is late.", error_name::kRankLate);
+  EXPECT_STREQ(error.what(), "rank 1 is late. [accelerate.error/rank-late]");
+  EXPECT_EQ(error.name(), "accelerate.error/rank-late");
+  EXPECT_EQ(error.situation().text(), error.name());
+}
+
+TEST(ErrorName, IsTheTypesIfTheMessageSaysAll) {
+  const ConfigError error("'a' is 3; allowed is 4");
+  EXPECT_STREQ(error.what(), "'a' is 3; allowed is 4");
+  EXPECT_EQ(error.name(), "accelerate.error/config");
+  EXPECT_EQ(error.situation().text(), "");
+  EXPECT_EQ(FileError("read", "a", "it is a pipe").name(), "accelerate.error/file");
+  EXPECT_EQ(Error("x").name(), "accelerate.error/error");
+}
+
+TEST(ErrorName, OfEachCauseEndsItsOwnSentence) {
+  try {
+    try {
+      throw CheckpointError("it is empty", error_name::kWeightsDamaged);
+    } catch (...) {
+      throw_with_context<CheckpointError>("cannot load a", error_name::kNoCheckpoint);
+    }
+  } catch (const Error& error) {
+    const std::string all =
+        "cannot load a [accelerate.error/no-checkpoint]\n  because: it is empty "
+        "[accelerate.error/weights-damaged]";
+    EXPECT_EQ(error.what(), all);
+    EXPECT_EQ(describe(error), all);
+    EXPECT_EQ(error.name(), "accelerate.error/no-checkpoint");
+  }
+}
+
+TEST(ErrorName, OfAnErrorThatIsSaidAgainMovesToTheEnd) {
+  const CommError inner("rank 1 is late", error_name::kRankLate);
+  const CommError outer(std::string(inner.what()) + ". It gave up.", error_name::kRankLate);
+  EXPECT_STREQ(outer.what(), "rank 1 is late. It gave up. [accelerate.error/rank-late]");
+  EXPECT_EQ(with_name("as it was", {}), "as it was");
+}
+
+TEST(ErrorName, APersonsOwnTypesAndNamesAreShownToo) {
+  class Mine : public DataError {
+   public:
+    using DataError::DataError;
+    [[nodiscard]] std::string_view kind() const noexcept override { return "BadPixelError"; }
+  };
+  EXPECT_EQ(Mine("x").name(), "accelerate.error/bad-pixel");
+  EXPECT_STREQ(Mine("x", ErrorName("mine/pixels")).what(), "x [mine/pixels]");
+}
+
+TEST(ErrorName, OfAFullDiskAndOfTooManyFilesComesFromTheSystem) {
+  EXPECT_EQ(FileError("write", "a", ENOSPC).name(), "accelerate.error/disk-full");
+  EXPECT_EQ(FileError("write", "a", EDQUOT).name(), "accelerate.error/disk-full");
+  EXPECT_EQ(FileError("open", "a", EMFILE).name(), "accelerate.error/too-many-open-files");
+  EXPECT_EQ(FileError("open", "a", ENOENT).name(), "accelerate.error/file");
 }
 
 TEST(Error, EveryTypeIsCaughtAsError) {

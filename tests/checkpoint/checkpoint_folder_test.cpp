@@ -190,6 +190,7 @@ TEST(CheckpointFolder, DamageIsNamedOnEveryRank) {
       ADD_FAILURE();
     } catch (const CheckpointError& error) {
       EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'rank_1' is damaged", describe(error));
+      EXPECT_TRUE(describe(error).ends_with(" [accelerate.error/checkpoint-damaged]"));
     }
   });
 }

@@ -102,7 +102,8 @@ TEST(GroupDiagnosis, SeesThatTheNextRankWaitsInACallOfAnotherSize) {
   next.say_waiting({"all_reduce of Float[2]", 7, -1, 8});
   EXPECT_EQ(testing::message_of<CommError>(look),
             "all_reduce of Float[4] on rank 1 of 2 cannot end: rank 0 waits in all_reduce of "
-            "Float[2] instead. Do all ranks call the same operations in the same order?");
+            "Float[2] instead. Do all ranks call the same operations in the same order? "
+            "[accelerate.error/different-collectives]");
 }
 
 // A stranger's words must not write to a terminal.
@@ -112,6 +113,7 @@ TEST(GroupDiagnosis, ShowsReasonsOfPeersAsPlainText) {
   const auto text = testing::message_of<CommError>(
       [&] { GroupDiagnosis(store, 0, 2, 1s).throw_failure("barrier", std::runtime_error("no")); });
   EXPECT_NE(text.find("Rank 1 gave up: a?[2Jbxx"), std::string::npos);
+  EXPECT_TRUE(text.ends_with(". [accelerate.error/rank-lost]"));
   EXPECT_LT(text.size(), 4500U);
 }
 

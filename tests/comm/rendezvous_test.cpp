@@ -322,7 +322,8 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
   const std::vector<BadMeeting> table = {
       {{{"MASTER_PORT", taken.port()}},
        "CommError",
-       "127.0.0.1:" + taken.port() + ": the port is taken.*MASTER_PORT"},
+       "127.0.0.1:" + taken.port() +
+           ": the port is taken.*MASTER_PORT.* \\[accelerate.error/port-taken\\]"},
       {{{"MASTER_ADDR", "192.0.2.1"}}, "CommError", "192.0.2.1:.*not an address of this machine"},
       {{{"MASTER_ADDR", "no-such-host.invalid"}},
        "CommError",
@@ -337,9 +338,12 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
            ", but nobody answered there within the timeout of 2 s.*stopped"},
       {{},
        "CommError",
-       "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"},
+       "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"
+       ".* \\[accelerate.error/ranks-do-not-meet\\]"},
       {{{"RANK", "2"}}, "ConfigError", "RANK is 2; allowed are 0 to 1"},
-      {{{"RANK", ""}}, "ConfigError", "WORLD_SIZE is 2, but RANK is not set"},
+      {{{"RANK", ""}},
+       "ConfigError",
+       "WORLD_SIZE is 2, but RANK is not set.* \\[accelerate.error/launcher-variables\\]"},
       {{{"WORLD_SIZE", "0"}}, "ConfigError", "WORLD_SIZE is 0"},
       {{{"WORLD_SIZE", "two"}}, "ConfigError", "WORLD_SIZE is 'two', which is not an integer"},
       {{{"MASTER_PORT", "70000"}}, "ConfigError", "MASTER_PORT is 70000; allowed are 1 to 65535"},

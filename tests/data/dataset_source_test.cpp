@@ -126,6 +126,7 @@ TEST(MakeDataLoader, SamplesThatDifferInKeysOrNumberOfTensorsAreADataError) {
     } catch (const DataError& error) {
       EXPECT_NE(describe(error).find("sample 2 of the batch has other keys"), std::string::npos)
           << describe(error);
+      EXPECT_TRUE(describe(error).ends_with(" [accelerate.error/ragged-batch]")) << describe(error);
     }
   };
   refuses(std::vector<Named>{{{"a", x}, {"b", x}}, {{"a", x}, {"b", x}}, {{"a", x}, {"c", x}}});

@@ -41,6 +41,9 @@ QUESTIONS = [
     ("load a tokenizer", ["tokenizers.html"]),
     ("resume after a kill", ["checkpoints.html", "trainer.html", "cookbook.html"]),
     ("save_state", ["checkpoints.html", "api/accelerator/accelerator.html"]),
+    ("[accelerate.error/rank-late]", ["errors.html"]),
+    ("accelerate.error/hub-gated", ["errors.html"]),
+    ("the port is taken", ["errors.html", "machines.html"]),
     ("TensorBoard", ["tracking.html", "formats/tensorboard.html"]),
 ]
 HARNESS = """<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><script>

@@ -93,6 +93,9 @@ TEST_F(Program, ThatCannotBeStartedIsRefusedWithTheCure) {
     } catch (const ProgramError& error) {
       EXPECT_EQ(error.exit_code(), row.exit_code) << row.name;
       EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+      const std::string name = row.exit_code == 127 ? "[accelerate.error/program-not-found]"
+                                                    : "[accelerate.error/program-not-executable]";
+      EXPECT_TRUE(std::string(error.what()).ends_with(name)) << error.what();
     }
   }
 }

@@ -29,6 +29,7 @@ TEST(Report, HintsAtMemoryWhenARankIsKilled) {
   RankResult rank;
   rank.signal = SIGKILL;
   EXPECT_NE(likely_cause(rank).find("memory"), std::string::npos);
+  EXPECT_TRUE(likely_cause(rank).ends_with(" [accelerate.error/killed-by-signal]"));
   EXPECT_EQ(likely_cause(exited(0, 1)), "");
 }
 

@@ -7,7 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = [
     ("Start", [
         "docs/install.md", "docs/first_program.md", "made:names", "docs/migrating_from_python.md",
-        "docs/from_libtorch.md", "examples/README.md", "docs/cookbook.md", "docs/errors.md"]),
+        "docs/from_libtorch.md", "examples/README.md", "docs/cookbook.md"]),
     ("The loop", [
         "docs/training_loop.md", "docs/trainer.md", "docs/data_loading.md", "docs/optimizers.md", "docs/schedules.md",
         "docs/checkpoints.md", "docs/memory.md", "docs/gpu.md", "docs/utilities.md"]),
@@ -20,7 +20,8 @@ SECTIONS = [
     ("Tools", ["docs/report.md", "docs/tracking.md", "docs/profiling.md", "docs/packages.md"]),
     ("Reference", [
         "made:api", "docs/trainer_reference.md", "docs/training_arguments.md", "docs/command_line.md",
-        "docs/flags.md", "docs/config_keys.md", "docs/environment.md", "made:exit_codes"]),
+        "docs/flags.md", "docs/config_keys.md", "docs/environment.md", "made:exit_codes",
+        "docs/errors.md"]),
     ("How it works", [
         "docs/concepts.md", "docs/communication.md", "docs/costs.md", "made:formats", "docs/decisions/README.md",
         "docs/features.md"]),

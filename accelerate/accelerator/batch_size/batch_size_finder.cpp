@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/operations.h"
@@ -231,11 +232,11 @@ void BatchSizeSearch::throw_nothing_fits() const {
       "no batch size fits into memory: " +
       (tried.empty() ? "an earlier call tried them all" : join(tried, ", ") + " were tried") +
       ". Make the model or a sample smaller, or use mixed precision or a larger device.";
-  if (!last_) throw UsageError(sentence);
+  if (!last_) throw UsageError(sentence, error_name::kOutOfMemory);
   try {
     std::rethrow_exception(last_);
   } catch (...) {
-    throw_with_context<UsageError>(sentence);
+    throw_with_context<UsageError>(sentence, error_name::kOutOfMemory);
   }
 }
 

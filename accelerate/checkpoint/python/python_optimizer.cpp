@@ -1,3 +1,4 @@
+#include "accelerate/base/error_name.h"
 #include "accelerate/checkpoint/python/python_objects.h"
 
 #include <ATen/ops/scalar_tensor.h>
@@ -133,8 +134,9 @@ void check_class(const TorchValue& group, const KnownClass& own) {
   if (saved == own.name || (saved == "Adam or AdamW" && is_adam)) return;
   throw CheckpointError(
       "the file has the state of " +
-      (saved.empty() ? "an optimizer with the options " + keys_of(group) : saved) +
-      ", the optimizer is " + std::string(own.name));
+          (saved.empty() ? "an optimizer with the options " + keys_of(group) : saved) +
+          ", the optimizer is " + std::string(own.name),
+      error_name::kOtherOptimizer);
 }
 
 // --- options -------------------------------------------------------------------------------------
@@ -366,7 +368,9 @@ StateDict optimizer_state_of_python(const SavedOptimizer& saved, const StateDict
   const auto& own_groups = own.at("param_groups").list();
   if (groups.size() != own_groups.size())
     throw CheckpointError("the file has " + std::to_string(groups.size()) +
-                          " parameter groups, the optimizer " + std::to_string(own_groups.size()));
+                              " parameter groups, the optimizer " +
+                              std::to_string(own_groups.size()),
+                          error_name::kOtherOptimizer);
   StateDict::Dict named;
   StateDict::List options;
   for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
@@ -103,7 +104,8 @@ bool is_deepspeeds(const Stem& stem, const PythonDeepSpeed& deepspeed) {
 
 [[noreturn]] void refuse_absent(const std::vector<std::string>& absent) {
   throw CheckpointError("it has no " + join(absent, ", ") +
-                        ": it was saved by a training that had prepared or registered less");
+                            ": it was saved by a training that had prepared or registered less",
+                        error_name::kOtherObjects);
 }
 
 // Throws if there are files of more objects than are here.
@@ -116,9 +118,11 @@ void check_no_more(const Names& names, const TrainingState& training,
   }
   const auto check = [&](const std::string& name, bool found) {
     if (found)
-      throw CheckpointError("it has " + name +
-                            ", for which there is no object: prepare and register everything, in "
-                            "the order in which it was saved, before load_state");
+      throw CheckpointError(
+          "it has " + name +
+              ", for which there is no object: prepare and register everything, in "
+              "the order in which it was saved, before load_state",
+          error_name::kOtherObjects);
   };
   if (here["model"] < deepspeed.count())
     check(deepspeed.folder(here["model"]).filename().string(), true);
@@ -212,7 +216,8 @@ std::optional<StateDict> read_sharded(FileSystem& files, const Path& folder,
   const auto found = fsdp_files_in(folder, kFsdpOptimizer, stem.number, files);
   if (!found)
     throw CheckpointError((folder / file).string() +
-                          " has no .metadata: it was not copied, or the save was interrupted");
+                              " has no .metadata: it was not copied, or the save was interrupted",
+                          error_name::kCheckpointUnfinished);
   return optimizer_state_of_python(saved_optimizer_of(*found, StateShards(part.shards), files),
                                    part.state_dict());
 }
@@ -294,7 +299,8 @@ WeightReader open_weights(FileSystem& files, const Path& folder, const std::stri
   if (const auto found = fsdp_files_in(folder, kFsdpModel, number, files))
     return weights_of_fsdp(*found, files, model.view);
   throw CheckpointError((folder / file).string() +
-                        " has no .metadata: it was not copied, or the save was interrupted");
+                            " has no .metadata: it was not copied, or the save was interrupted",
+                        error_name::kCheckpointUnfinished);
 }
 
 const StatePart* optimizer_of(const TrainingState& training, int number) {
@@ -309,7 +315,8 @@ WeightReader fitting_weights(const Path& path, WeightReader opened, const ModelP
   auto weights = without_wrappers(std::move(opened), model.view);
   if (const auto report = compare_weights(model.view, weights.outlines); !report.fits())
     throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
-                          ": " + report.describe());
+                              ": " + report.describe(),
+                          error_name::kOtherModel);
   return weights;
 }
 

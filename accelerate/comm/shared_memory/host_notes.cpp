@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
@@ -75,8 +76,9 @@ auto through_the_store(Function&& function) {
     throw;
   } catch (const std::exception& error) {
     throw CommError("finding out who shares this host failed: " + first_line(error) +
-                    ". The store, which rank 0 or its launcher hosts, does not answer: it has "
-                    "ended or crashed.");
+                        ". The store, which rank 0 or its launcher hosts, does not answer: it has "
+                        "ended or crashed.",
+                    error_name::kRankLost);
   }
 }
 
@@ -155,11 +157,13 @@ std::vector<int> HostNotes::missing(const Kind& kind) {
 }
 
 void HostNotes::throw_late(const std::vector<int>& ranks, const std::string& what) const {
-  throw CommError("rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
-                  " finds out who shares its host: " + names_of(ranks) + " had not " + what +
-                  " within the timeout of " + format_duration(deadline_.timeout()) +
-                  ". Were all ranks started, with the same MASTER_ADDR and MASTER_PORT, and do all "
-                  "of them still run?");
+  throw CommError(
+      "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+          " finds out who shares its host: " + names_of(ranks) + " had not " + what +
+          " within the timeout of " + format_duration(deadline_.timeout()) +
+          ". Were all ranks started, with the same MASTER_ADDR and MASTER_PORT, and do all "
+          "of them still run?",
+      error_name::kRanksDoNotMeet);
 }
 
 }  // namespace accelerate::detail

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
 #include "accelerate/base/keyed_checksum.h"
 
 namespace accelerate::detail {
@@ -22,9 +23,10 @@ constexpr int kKind = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 [[noreturn]] void throw_socket_error(const char* what, int error) {
   throw CommError(std::string("cannot ") + what + " a local socket: " + std::strerror(error) +
-                  (error == EMFILE ? ". This process has reached its limit of open files "
-                                     "(RLIMIT_NOFILE): raise `ulimit -n`."
-                                   : "."));
+                      (error == EMFILE ? ". This process has reached its limit of open files "
+                                         "(RLIMIT_NOFILE): raise `ulimit -n`."
+                                       : "."),
+                  name_of_errno(error));
 }
 
 Descriptor make_socket() {

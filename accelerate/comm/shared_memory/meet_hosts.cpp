@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/comm/shared_memory/host_notes.h"
 #include "accelerate/comm/shared_memory/introductions.h"
@@ -162,7 +163,8 @@ class Meeting {
   [[nodiscard]] Introduction own_introduction() const {
     Descriptor memory(::fcntl(offer_.arena->fd(), F_DUPFD_CLOEXEC, 0));
     if (!memory.valid()) {
-      throw CommError("this process has reached its limit of open files: raise `ulimit -n`.");
+      throw CommError("this process has reached its limit of open files: raise `ulimit -n`.",
+                      error_name::kTooManyOpenFiles);
     }
     return {notes_.rank(), std::move(memory), ProcessHandle::self(), offer_.proof.extent()};
   }

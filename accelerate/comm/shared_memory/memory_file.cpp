@@ -13,6 +13,8 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
+#include "accelerate/base/file_error.h"
 #include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/text.h"
 
@@ -51,8 +53,14 @@ std::string cure(int error) {
   }
 }
 
+ErrorName name_of_error(int error) {
+  const bool is_memory = error == ENOMEM || error == ENOSPC || error == EFAULT;
+  return is_memory ? error_name::kSharedMemoryFull : name_of_errno(error);
+}
+
 [[noreturn]] void throw_system_error(const std::string& what, int error) {
-  throw CommError(what + ": " + std::strerror(error) + cure(error) + kWithoutIt);
+  throw CommError(what + ": " + std::strerror(error) + cure(error) + kWithoutIt,
+                  name_of_error(error));
 }
 
 std::string cannot_reserve(std::uint64_t bytes) {
@@ -67,10 +75,11 @@ void check_file_size_limit(std::uint64_t size, std::uint64_t bytes) {
     return;
   }
   throw CommError(cannot_reserve(bytes) + ": the memory file would grow to " +
-                  format_bytes(static_cast<double>(size)) +
-                  ", and the limit on file sizes (RLIMIT_FSIZE) is " +
-                  format_bytes(static_cast<double>(limit.rlim_cur)) +
-                  ". Raise it with `ulimit -f unlimited`." + kWithoutIt);
+                      format_bytes(static_cast<double>(size)) +
+                      ", and the limit on file sizes (RLIMIT_FSIZE) is " +
+                      format_bytes(static_cast<double>(limit.rlim_cur)) +
+                      ". Raise it with `ulimit -f unlimited`." + kWithoutIt,
+                  error_name::kSharedMemoryFull);
 }
 
 // Checked first, because the kernel would kill some process to get more memory than there is.
@@ -78,9 +87,10 @@ void check_available_memory(std::uint64_t bytes) {
   const AvailableMemory available = available_memory();
   if (bytes <= available.bytes) return;
   throw CommError(cannot_reserve(bytes) + ": " + available.where + " has " +
-                  format_bytes(static_cast<double>(available.bytes)) +
-                  " left. Use fewer ranks, smaller buckets or batches, or raise the limit." +
-                  kWithoutIt);
+                      format_bytes(static_cast<double>(available.bytes)) +
+                      " left. Use fewer ranks, smaller buckets or batches, or raise the limit." +
+                      kWithoutIt,
+                  error_name::kSharedMemoryFull);
 }
 
 int make_memory_file() {

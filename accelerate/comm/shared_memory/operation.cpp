@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate::detail {
 namespace {
@@ -12,8 +13,10 @@ void require_equal(const Group& group, int peer, std::uint32_t number) {
   const Call& theirs = group.block.lines(peer).calls[number % kCallsKept];
   if (agree(theirs, mine)) return;
   throw CommError("the ranks call different operations as number " + std::to_string(number + 1) +
-                  " of the group: rank " + std::to_string(group.rank) + " calls " + describe(mine) +
-                  ", rank " + std::to_string(peer) + " calls " + describe(theirs));
+                      " of the group: rank " + std::to_string(group.rank) + " calls " +
+                      describe(mine) + ", rank " + std::to_string(peer) + " calls " +
+                      describe(theirs),
+                  error_name::kDifferentCollectives);
 }
 
 }  // namespace

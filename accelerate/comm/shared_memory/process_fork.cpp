@@ -7,6 +7,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate::detail {
 namespace {
@@ -27,11 +28,13 @@ bool forked() noexcept {
 
 void refuse_after_fork(const char* what) {
   if (!forked()) return;
-  throw UsageError(
-      std::string(what) +
-      " was called in a process made by fork() after its parent had begun to use shared memory, "
-      "which still belongs to the parent. Fork before the Accelerator is made, or start the child "
-      "as a program of its own (fork and exec, posix_spawn).");
+  throw UsageError(std::string(what) +
+                       " was called in a process made by fork() after its parent had begun to use "
+                       "shared memory, "
+                       "which still belongs to the parent. Fork before the Accelerator is made, or "
+                       "start the child "
+                       "as a program of its own (fork and exec, posix_spawn).",
+                   error_name::kProcessForked);
 }
 
 SharedMemoryInUse::SharedMemoryInUse() {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -55,7 +56,8 @@ ProcessHandle ProcessHandle::self() {
   if (!pidfd.valid() && (errno == EMFILE || errno == ENFILE)) {
     throw CommError(
         "this process has reached its limit of open files (RLIMIT_NOFILE) and cannot get the "
-        "descriptor by which the other ranks notice its end: raise `ulimit -n`.");
+        "descriptor by which the other ranks notice its end: raise `ulimit -n`.",
+        error_name::kTooManyOpenFiles);
   }
   return {std::move(pidfd), ::getpid()};
 }

@@ -13,6 +13,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/base/machine/gpus.h"
@@ -146,9 +147,10 @@ c10::Device asked_device(const std::string& text, int local_rank) {
   const int gpus = torch::cuda::device_count();
   if (!device.is_cuda() || gpus == 0 || (device.has_index() && device.index() >= gpus)) {
     throw ConfigError("ACCELERATE_TORCH_DEVICE is '" + text + "', but this program sees " +
-                      std::to_string(gpus) +
-                      " GPUs. Is LibTorch a CUDA build, and what does "
-                      "CUDA_VISIBLE_DEVICES say?");
+                          std::to_string(gpus) +
+                          " GPUs. Is LibTorch a CUDA build, and what does "
+                          "CUDA_VISIBLE_DEVICES say?",
+                      error_name::kNoGpu);
   }
   return device.has_index()
              ? device

@@ -59,8 +59,9 @@ void for_each_code_point(std::string_view text, const std::string& name, Visit v
 
 }  // namespace
 
-void fail_at(const std::string& name, int line, const std::string& message) {
-  throw ConfigError(name + (line > 0 ? ", line " + std::to_string(line) : "") + ": " + message);
+void fail_at(const std::string& name, int line, const std::string& message, ErrorName situation) {
+  throw ConfigError(name + (line > 0 ? ", line " + std::to_string(line) : "") + ": " + message,
+                    situation);
 }
 
 std::u32string decode_utf8(std::string_view utf8) {

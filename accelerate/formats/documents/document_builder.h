@@ -7,12 +7,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "accelerate/base/error.h"
 #include "accelerate/formats/documents/document.h"
 
 namespace accelerate::detail {
 
 /// Throws ConfigError "NAME, line LINE: MESSAGE", without the line when it is 0.
-[[noreturn]] void fail_at(const std::string& name, int line, const std::string& message);
+[[noreturn]] void fail_at(const std::string& name, int line, const std::string& message,
+                          ErrorName situation = {});
 
 /// Returns the code points of `utf8`, a text to write. Throws ConfigError, with the line, for
 /// ill-formed bytes.

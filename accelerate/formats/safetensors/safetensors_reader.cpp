@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "accelerate/base/bytes.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
@@ -44,7 +45,8 @@ constexpr std::array kImpostors = {
 
 void refuse_impostors(std::string_view text) {
   for (const Impostor& impostor : kImpostors) {
-    if (text.starts_with(impostor.start)) throw CheckpointError(std::string(impostor.what));
+    if (text.starts_with(impostor.start))
+      throw CheckpointError(std::string(impostor.what), error_name::kWeightsDamaged);
   }
 }
 
@@ -58,14 +60,17 @@ std::uint64_t read_length(std::string_view text) {
 
 // Checks the length before it suspects an impostor: a valid file may by chance begin like one.
 std::string_view header_text(std::string_view text) {
-  if (text.empty()) throw CheckpointError("it is empty: was its writer or download interrupted?");
+  if (text.empty())
+    throw CheckpointError("it is empty: was its writer or download interrupted?",
+                          error_name::kWeightsDamaged);
   const std::uint64_t length = text.size() < kLengthBytes ? ~0ULL : read_length(text);
   if (length > SafetensorsLimits::kHeaderBytes || length > text.size() - kLengthBytes) {
     refuse_impostors(text);
   }
   if (text.size() < kLengthBytes) {
     throw CheckpointError("it has " + bytes(text.size()) +
-                          ", fewer than the 8 that hold the header's length; it is cut short");
+                              ", fewer than the 8 that hold the header's length; it is cut short",
+                          error_name::kWeightsDamaged);
   }
   if (length > SafetensorsLimits::kHeaderBytes) {
     throw CheckpointError("its first 8 bytes give a header of " + bytes(length) + ", at most " +
@@ -73,9 +78,10 @@ std::string_view header_text(std::string_view text) {
                           " are allowed; it is not a safetensors file");
   }
   if (length > text.size() - kLengthBytes) {
-    throw CheckpointError("it has " + bytes(text.size()) + ", its header promises " +
-                          bytes(kLengthBytes + length) +
-                          " before any data; it is cut short, perhaps by an interrupted download");
+    throw CheckpointError(
+        "it has " + bytes(text.size()) + ", its header promises " + bytes(kLengthBytes + length) +
+            " before any data; it is cut short, perhaps by an interrupted download",
+        error_name::kWeightsDamaged);
   }
   return text.substr(kLengthBytes, length);
 }
@@ -133,8 +139,9 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
   }
   if (end > data_bytes) {
     throw CheckpointError("its header promises " + bytes(end) + " of tensors, the file has " +
-                          std::to_string(data_bytes) +
-                          "; it is cut short, perhaps by an interrupted download");
+                              std::to_string(data_bytes) +
+                              "; it is cut short, perhaps by an interrupted download",
+                          error_name::kWeightsDamaged);
   }
   if (end < data_bytes) {
     throw CheckpointError(bytes(data_bytes - end) + " follow the last tensor, none are allowed");

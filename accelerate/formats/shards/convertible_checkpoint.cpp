@@ -2,6 +2,7 @@
 
 #include "accelerate/base/durable_directories.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/manifest.h"
@@ -21,8 +22,9 @@ ConvertibleCheckpoint::ConvertibleCheckpoint(const Path& source, FileSystem& fil
   const Manifest manifest = read_manifest(files, source);
   const auto faults = manifest_faults(files, source, manifest);
   if (!faults.empty())
-    throw CheckpointError("the checkpoint " + source.string() +
-                          " is damaged: " + join(faults, "; "));
+    throw CheckpointError(
+        "the checkpoint " + source.string() + " is damaged: " + join(faults, "; "),
+        error_name::kCheckpointDamaged);
   for (const auto& file : manifest.files) names_.insert(file.name);
 }
 

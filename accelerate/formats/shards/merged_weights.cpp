@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accelerate/base/durable_directories.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/shards/deepspeed_checkpoint.h"
@@ -81,9 +82,11 @@ void add_fsdp_models(const Path& folder, Models& models, FileSystem& files) {
 void refuse_others(const Path& folder, const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (name.ends_with(".distcp"))
-      throw CheckpointError(folder.string() + " holds '" + name +
-                            "', and no .metadata that says what lies in it: the file whose name "
-                            "begins with a dot was not copied, or the save was interrupted");
+      throw CheckpointError(
+          folder.string() + " holds '" + name +
+              "', and no .metadata that says what lies in it: the file whose name "
+              "begins with a dot was not copied, or the save was interrupted",
+          error_name::kCheckpointUnfinished);
     if (name == "pytorch_model.bin" || name == "pytorch_model.bin.index.json")
       throw CheckpointError(
           folder.string() + " holds '" + name +
@@ -205,8 +208,9 @@ void check_checksums(const Source& source, const std::vector<std::string>& chose
     if (std::ranges::find(chosen, file.name) != chosen.end()) part.files.push_back(file);
   const auto faults = manifest_faults(files, source.folder, part);
   if (!faults.empty())
-    throw CheckpointError("the checkpoint " + source.folder.string() +
-                          " is damaged: " + join(faults, "; "));
+    throw CheckpointError(
+        "the checkpoint " + source.folder.string() + " is damaged: " + join(faults, "; "),
+        error_name::kCheckpointDamaged);
 }
 
 // The files to read, and the index if only the tensors that it lists count.

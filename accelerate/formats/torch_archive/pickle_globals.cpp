@@ -2,6 +2,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/pickle_machine.h"
 
@@ -16,9 +17,11 @@ std::string_view allowed_global(std::string_view module, std::string_view name,
   if (place != allowed.end() && *place == wanted) return *place;
   throw CheckpointError(
       "its pickle asks for " + printable(full) +
-      ", which is not a tensor, number, text or container of Python; such an object is never made, "
-      "because making it can run any program. In Python save the tensors alone "
-      "(model.state_dict()), or as safetensors");
+          ", which is not a tensor, number, text or container of Python; such an object is never "
+          "made, "
+          "because making it can run any program. In Python save the tensors alone "
+          "(model.state_dict()), or as safetensors",
+      error_name::kPickleRefused);
 }
 
 bool is_call_of(const PickleNode& node, std::string_view name) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "accelerate/base/bytes.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/torch_convert.h"
@@ -25,7 +26,9 @@ constexpr std::string_view kSaveAgain =
 [[noreturn]] void refuse_impostor(std::string_view text) {
   constexpr std::string_view kLegacyMagic =
       "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-  if (text.empty()) throw CheckpointError("it is empty: was its writer or download interrupted?");
+  if (text.empty())
+    throw CheckpointError("it is empty: was its writer or download interrupted?",
+                          error_name::kWeightsDamaged);
   if (text.starts_with(kLegacyMagic)) {
     throw CheckpointError(
         "it is of the format that torch.save wrote before 1.6, which is not read" +
@@ -41,10 +44,12 @@ constexpr std::string_view kSaveAgain =
   }
   if (text.starts_with("version https://git-lfs")) {
     throw CheckpointError(
-        "it is a Git LFS pointer: run `git lfs pull` to fetch the file it stands for");
+        "it is a Git LFS pointer: run `git lfs pull` to fetch the file it stands for",
+        error_name::kWeightsDamaged);
   }
   if (text.starts_with("<")) {
-    throw CheckpointError("it is an HTML or XML page, perhaps an error page saved by a download");
+    throw CheckpointError("it is an HTML or XML page, perhaps an error page saved by a download",
+                          error_name::kWeightsDamaged);
   }
   throw CheckpointError(
       "it is not a zip archive, as torch.save writes; if it is safetensors, name it so");

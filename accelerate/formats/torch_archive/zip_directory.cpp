@@ -6,6 +6,7 @@
 
 #include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 
@@ -17,7 +18,7 @@ constexpr std::uint16_t kAll16 = 0xFFFF;  // Means: the number is in the zip64 r
 constexpr std::uint32_t kAll32 = 0xFFFFFFFF;
 
 [[noreturn]] void refuse_zip(const std::string& why) {
-  throw CheckpointError("as a zip archive it is damaged: " + why);
+  throw CheckpointError("as a zip archive it is damaged: " + why, error_name::kWeightsDamaged);
 }
 
 // Reads little-endian numbers of fixed width, never beyond the end.

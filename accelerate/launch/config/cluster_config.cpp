@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/document_builder.h"
 #include "accelerate/formats/documents/json.h"
@@ -44,7 +45,8 @@ std::string home_of(std::string_view written, const std::string& section) {
   fail_at(file, entry.line,
           "unknown key '" + entry.key + "'" + (section.empty() ? "" : " in '" + section + "'") +
               "." + (home.empty() ? did_you_mean(entry.key, known) : home) +
-              " Known keys: " + join(known, ", ") + ". Correct the key or remove it");
+              " Known keys: " + join(known, ", ") + ". Correct the key or remove it",
+          error_name::kUnknownKey);
 }
 
 template <typename Section>

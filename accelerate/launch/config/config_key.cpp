@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/config/key_table.h"
@@ -29,8 +30,9 @@ void with_key(Config& config, std::string_view name, Visit visit) {
   if (found) return;
   std::vector<std::string> names;
   for (const ConfigKey& key : config_keys()) names.push_back(key.name);
-  throw ConfigError("'" + std::string(name) + "' is not a configuration key." +
-                    did_you_mean(flag, names));
+  throw ConfigError(
+      "'" + std::string(name) + "' is not a configuration key." + did_you_mean(flag, names),
+      error_name::kUnknownKey);
 }
 
 std::string text_of(const Node& node) {

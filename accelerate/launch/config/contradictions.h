@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -21,8 +22,9 @@ class Contradictions {
     if (sentences_.empty()) return;
     throw ConfigError(
         "DeepSpeed's settings contradict one another:" + join(sentences_, "") +
-        "\nCorrect them; or write \"auto\" in DeepSpeed's file, which leaves a key to "
-        "the program and its launcher.");
+            "\nCorrect them; or write \"auto\" in DeepSpeed's file, which leaves a key to "
+            "the program and its launcher.",
+        error_name::kDeepspeedContradiction);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/document_builder.h"
 #include "accelerate/launch/config/deepspeed_keys.h"
@@ -154,7 +155,8 @@ class KeyCheck {
     const std::string reason(words_of(key.fate));
     fail_at(name_, entry.line,
             key.path + " is " + shown(entry.value) + ", which is " + reason + " (" + key.why +
-                "). Leave the key out, or set it to what asks for nothing.");
+                "). Leave the key out, or set it to what asks for nothing.",
+            error_name::kDeepspeedKey);
   }
 
   static std::string shown(const Node& value) {
@@ -179,7 +181,8 @@ class KeyCheck {
     const std::string where = prefix.empty() ? "DeepSpeed's file" : "its section '" + prefix + "'";
     fail_at(name_, entry.line,
             "'" + entry.key.substr(0, kLongestShown) + "' is no key of " + where + "." +
-                did_you_mean(entry.key, known));
+                did_you_mean(entry.key, known),
+            error_name::kDeepspeedKey);
   }
 
   const std::string& name_;

@@ -8,6 +8,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
@@ -31,8 +32,9 @@ int int_in_range(const Names& names, int fallback, int low, int high) {
     const auto set =
         std::ranges::find_if(names, [](const char* name) { return env(name).has_value(); });
     throw ConfigError("the environment variable " + std::string(*set) + " is " +
-                      std::to_string(*value) + "; allowed are " + std::to_string(low) + " to " +
-                      std::to_string(high));
+                          std::to_string(*value) + "; allowed are " + std::to_string(low) + " to " +
+                          std::to_string(high),
+                      error_name::kLauncherVariables);
   }
   return static_cast<int>(*value);
 }
@@ -62,9 +64,10 @@ void check_one_machine_or_address(const RendezvousOptions& options) {
   if (options.world_size > options.local_world_size && !env("MASTER_ADDR")) {
     throw ConfigError(
         "the job has " + std::to_string(options.world_size) + " ranks, and this machine runs " +
-        std::to_string(options.local_world_size) +
-        " of them, so several machines take part, but MASTER_ADDR is not set. Set it to the "
-        "address of the machine that runs rank 0 (accelerate launch: --main_process_ip).");
+            std::to_string(options.local_world_size) +
+            " of them, so several machines take part, but MASTER_ADDR is not set. Set it to the "
+            "address of the machine that runs rank 0 (accelerate launch: --main_process_ip).",
+        error_name::kLauncherVariables);
   }
 }
 
@@ -102,9 +105,10 @@ RendezvousOptions rendezvous_options_from_env() {
   options.world_size = int_in_range(or_slurms(kWorldSize, "SLURM_STEP_NUM_TASKS"), 1, 1, kMost);
   const Names rank = or_slurms(kRank, "SLURM_PROCID");
   if (options.world_size > 1 && !env_first(rank)) {
-    throw ConfigError(
-        "WORLD_SIZE is " + std::to_string(options.world_size) +
-        ", but RANK is not set: a launcher sets both. Start the program with `accelerate launch`.");
+    throw ConfigError("WORLD_SIZE is " + std::to_string(options.world_size) +
+                          ", but RANK is not set: a launcher sets both. Start the program with "
+                          "`accelerate launch`.",
+                      error_name::kLauncherVariables);
   }
   options.rank = int_in_range(rank, 0, 0, options.world_size - 1);
   options.local_world_size = local_world_size(options.world_size);

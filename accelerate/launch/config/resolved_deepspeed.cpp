@@ -6,6 +6,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/document.h"
 #include "accelerate/launch/config/contradictions.h"
@@ -68,7 +69,8 @@ void refuse_msamp(const DeepSpeedPlugin& plugin) {
   if (!plugin.enable_msamp.value_or(false)) return;
   const detail::DeepSpeedKey& key = *detail::find_deepspeed_key("msamp.enabled");
   throw ConfigError("DeepSpeedPlugin's enable_msamp is true, which is " +
-                    std::string(words_of(key.fate)) + " (" + key.why + "). Leave it out.");
+                        std::string(words_of(key.fate)) + " (" + key.why + "). Leave it out.",
+                    error_name::kDeepspeedKey);
 }
 
 // Throws ConfigError if the launcher's own file has keys beside DeepSpeed's file, which void them.
@@ -82,9 +84,11 @@ void refuse_void_fields() {
     if (std::find(kVoid.begin(), kVoid.end(), name) != kVoid.end()) found.push_back(name);
   }
   if (found.empty()) return;
-  throw ConfigError("the launcher's file has deepspeed_config_file and " + join(found, ", ") +
-                    ", which would have no effect beside it. Write them into DeepSpeed's file, and "
-                    "leave them out of the launcher's.");
+  throw ConfigError(
+      "the launcher's file has deepspeed_config_file and " + join(found, ", ") +
+          ", which would have no effect beside it. Write them into DeepSpeed's file, and "
+          "leave them out of the launcher's.",
+      error_name::kDeepspeedContradiction);
 }
 
 // --- What the file says --------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
@@ -124,9 +125,11 @@ std::vector<MachineCard> JobLeader::all_of_them(int number, StoreClient& store, 
       has_torchrun_ = true;
       token_of_ranks_.clear();
     } else {
-      round.error = "machine " + std::to_string(launcher) +
-                    " was started by another launcher, which knows no ACCELERATE_JOB_TOKEN. Start "
-                    "it by `accelerate launch`, or unset the token on all machines.";
+      round.error = with_name(
+          "machine " + std::to_string(launcher) +
+              " was started by another launcher, which knows no ACCELERATE_JOB_TOKEN. Start "
+              "it by `accelerate launch`, or unset the token on all machines.",
+          error_name::kTokenDiffers);
     }
     if (!round.error.empty()) return {};
     const json role = parse_json(roles[static_cast<std::size_t>(launcher)]);
@@ -153,9 +156,11 @@ std::string JobLeader::await_all(int number, StoreClient& store) {
       read_cards({lost.front()}, store);
       std::string unused;
       const auto card = card_of(lost.front(), unused);
-      return (card ? card->name() : "machine " + std::to_string(lost.front())) +
-             " left before all machines had come: its launcher was ended, or the machine is "
-             "lost.";
+      return with_name(
+          (card ? card->name() : "machine " + std::to_string(lost.front())) +
+              " left before all machines had come: its launcher was ended, or the machine is "
+              "lost.",
+          error_name::kMachineLost);
     }
     const auto there = those_with(all, key_of, store);
     if (there.size() == all.size()) continue;
@@ -164,11 +169,13 @@ std::string JobLeader::await_all(int number, StoreClient& store) {
     const std::string who = std::string(missing.size() == 1 ? "machine " : "machines ") +
                             ranges(missing) + " of " + std::to_string(terms_.most);
     if (deadline.is_over()) {
-      return who + " did not come to " + terms_.place + " within " +
-             format_duration(deadline.timeout()) +
-             ". Was `accelerate launch` started there with its machine_rank and this address, and "
-             "does a firewall let the port through?" +
-             after(terms_.doubt);
+      return with_name(
+          who + " did not come to " + terms_.place + " within " +
+              format_duration(deadline.timeout()) +
+              ". Was `accelerate launch` started there with its machine_rank and this address, and "
+              "does a firewall let the port through?" +
+              after(terms_.doubt),
+          error_name::kMachinesDoNotMeet);
     }
     report([&] { return "waiting for " + who + " at " + terms_.place; });
   }
@@ -190,12 +197,14 @@ std::vector<MachineCard> JobLeader::those_there(int number, StoreClient& store, 
     if (is_enough && (count == terms_.most || last_call->is_over())) return there;
     if (!is_enough) last_call.reset();
     if (deadline.is_over()) {
-      round.error = std::to_string(count) + " of at least " + std::to_string(terms_.fewest) +
-                    " machines came to " + terms_.place + " within " +
-                    format_duration(deadline.timeout()) +
-                    ". Was `accelerate launch` started on the others with this address, and does a "
-                    "firewall let the port through?" +
-                    after(terms_.doubt);
+      round.error = with_name(
+          std::to_string(count) + " of at least " + std::to_string(terms_.fewest) +
+              " machines came to " + terms_.place + " within " +
+              format_duration(deadline.timeout()) +
+              ". Was `accelerate launch` started on the others with this address, and does a "
+              "firewall let the port through?" +
+              after(terms_.doubt),
+          error_name::kMachinesDoNotMeet);
       return {};
     }
     report([&] {
@@ -266,8 +275,9 @@ std::optional<MachineCard> JobLeader::card_of(int launcher, std::string& fault) 
   const auto found = sealed_cards_.find(launcher);
   const auto text = found != sealed_cards_.end() ? seal_.open(found->second) : std::nullopt;
   if (text) return MachineCard::parse(*text);
-  fault = "machine " + std::to_string(launcher) +
-          " has another ACCELERATE_JOB_TOKEN than machine 0 (" + host_ + ").";
+  fault = with_name("machine " + std::to_string(launcher) +
+                        " has another ACCELERATE_JOB_TOKEN than machine 0 (" + host_ + ").",
+                    error_name::kTokenDiffers);
   return std::nullopt;
 }
 
@@ -275,7 +285,8 @@ std::optional<MachineCard> JobLeader::card_of(int launcher, std::string& fault) 
 std::string JobLeader::compare(const MachineCard& first, const MachineCard& other) {
   const std::string said = doubt(first, other);
   if (!said.empty() && doubts_.insert(other.number).second && terms_.report) terms_.report(said);
-  return objection(first, other);
+  const std::string found = objection(first, other);
+  return found.empty() ? found : with_name(found, error_name::kMachinesDiffer);
 }
 
 }  // namespace accelerate::detail

@@ -14,6 +14,7 @@
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/tcp.h"
 #include "accelerate/base/text.h"
@@ -144,13 +145,15 @@ void MachineGroup::join() {
     const std::string leader = "machine 0 (" + detail::text_in(job, "host") + ")";
     if (detail::number_in(job, "protocol") != detail::kProtocol) {
       throw ConfigError(leader +
-                        " runs another version of accelerate.cpp than this machine. "
-                        "Install the same version on all machines.");
+                            " runs another version of accelerate.cpp than this machine. "
+                            "Install the same version on all machines.",
+                        error_name::kMachinesDiffer);
     }
     if ((job.value("elastic", json(false)) == json(true)) != options_.is_elastic) {
       throw ConfigError("rdzv_backend is " + std::string(options_.is_elastic ? "static" : "c10d") +
-                        " on " + leader + " and " + (options_.is_elastic ? "c10d" : "static") +
-                        " on this machine. Give all machines the same.");
+                            " on " + leader + " and " + (options_.is_elastic ? "c10d" : "static") +
+                            " on this machine. Give all machines the same.",
+                        error_name::kMachinesDiffer);
     }
     job_ = detail::text_in(job, "challenge");
     seal_ = detail::Seal(options_.token, job_);
@@ -160,10 +163,12 @@ void MachineGroup::join() {
                                       " lets only machines take part that were given the same "
                                       "ACCELERATE_JOB_TOKEN, and this machine was given none."
                                 : "this machine was given ACCELERATE_JOB_TOKEN, and " + leader +
-                                      " was not. Give all machines the same.");
+                                      " was not. Give all machines the same.",
+                      error_name::kTokenDiffers);
   } catch (const StoreError& error) {
     throw LaunchError("machine 0 is expected at " + place_.text() + ", but " + error.what() +
-                      ". Does another program use this port, or another machine this address?");
+                          ". Does another program use this port, or another machine this address?",
+                      error_name::kMachinesDoNotMeet);
   }
 }
 
@@ -197,10 +202,12 @@ void MachineGroup::claim_number(const std::string& card) {
   const std::string there = client_->set_if_missing(detail::card_key(number_), card);
   if (there == card) return;
   const auto owner = seal_.open(there);
-  throw ConfigError("machine_rank " + std::to_string(number_) + " is taken" +
-                    (owner ? " by the machine " + detail::MachineCard::parse(*owner).host : "") +
-                    " in the job at " + place_.text() +
-                    ". Give each machine another machine_rank, from 0 to num_machines - 1.");
+  throw ConfigError(
+      "machine_rank " + std::to_string(number_) + " is taken" +
+          (owner ? " by the machine " + detail::MachineCard::parse(*owner).host : "") +
+          " in the job at " + place_.text() +
+          ". Give each machine another machine_rank, from 0 to num_machines - 1.",
+      error_name::kMachinesDoNotMeet);
 }
 
 // What the store makes known if this launcher's connection ends.
@@ -220,7 +227,8 @@ EndElsewhere MachineGroup::own_loss() const {
   return {.kind = EndElsewhere::Kind::lost,
           .machine = meeting_.machine,
           .host = host_name_,
-          .what = "its launcher was killed, or the machine is lost",
+          .what = with_name("its launcher was killed, or the machine is lost",
+                            error_name::kMachineLost),
           .exit_code = 1};
 }
 
@@ -242,7 +250,8 @@ void MachineGroup::begin_round(int number) {
     begin_watch();
   } catch (const StoreError& error) {
     throw LaunchError("the store of the job at " + place_.text() + " is gone: " + error.what() +
-                      ". Was the launcher of machine 0 ended?");
+                          ". Was the launcher of machine 0 ended?",
+                      error_name::kMachineLost);
   }
 }
 
@@ -283,12 +292,14 @@ void MachineGroup::await_place() {
 std::string MachineGroup::opened(const std::string& key) {
   if (auto text = seal_.open(client_->get(key))) return std::move(*text);
   throw ConfigError("machine 0 has another ACCELERATE_JOB_TOKEN than machine " +
-                    std::to_string(number_) + " (" + host_name_ + ").");
+                        std::to_string(number_) + " (" + host_name_ + ").",
+                    error_name::kTokenDiffers);
 }
 
 void MachineGroup::throw_not_begun(milliseconds limit) const {
   throw LaunchError("machine 0 at " + place_.text() + " did not begin the job within " +
-                    format_duration(limit) + ". Did all machines come?");
+                        format_duration(limit) + ". Did all machines come?",
+                    error_name::kMachinesDoNotMeet);
 }
 
 void MachineGroup::await_ranks_of_torchrun() {
@@ -370,7 +381,7 @@ EndElsewhere MachineGroup::lost_store(const std::string& why) const {
   return {.kind = EndElsewhere::Kind::lost,
           .machine = 0,
           .host = options_.address,
-          .what = "the store of the job there is gone: " + why,
+          .what = with_name("the store of the job there is gone: " + why, error_name::kMachineLost),
           .exit_code = 1};
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/rendezvous_options.h"
 
@@ -64,9 +65,10 @@ void check_machine(const Scheduler& scheduler) {
   const auto& [machines, machine] = std::tie(scheduler.machines, scheduler.machine);
   if (!machines || !machine || number_of(*machine) < number_of(*machines)) return;
   throw ConfigError(machine->variable + " is '" + machine->text + "', and " + machines->variable +
-                    " is '" + machines->text + "': machines are numbered from 0 to " +
-                    std::to_string(number_of(*machines) - 1) +
-                    ". Unset what is left over from another job.");
+                        " is '" + machines->text + "': machines are numbered from 0 to " +
+                        std::to_string(number_of(*machines) - 1) +
+                        ". Unset what is left over from another job.",
+                    error_name::kLauncherVariables);
 }
 
 void check_task(const SchedulerTask& task, const std::string& rank, const std::string& size) {
@@ -226,9 +228,11 @@ std::optional<Scheduler> of_slurm(const Variables& variables) {
   scheduler.machines = variables.number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}, 1, kMost);
   scheduler.machine = variables.number({"SLURM_NODEID"}, 0, kMost);
   if (!scheduler.machines || !scheduler.machine) {
-    throw ConfigError("SLURM_STEP_NUM_TASKS is '" + tasks->text +
-                      "', but SLURM_STEP_NUM_NODES or SLURM_NODEID is not set. Start the launcher "
-                      "with srun, or unset the first.");
+    throw ConfigError(
+        "SLURM_STEP_NUM_TASKS is '" + tasks->text +
+            "', but SLURM_STEP_NUM_NODES or SLURM_NODEID is not set. Start the launcher "
+            "with srun, or unset the first.",
+        error_name::kLauncherVariables);
   }
   scheduler.address = first_host(variables, {"SLURM_STEP_NODELIST", "SLURM_NODELIST"});
   scheduler.port = port_of_slurm(variables);
@@ -275,9 +279,10 @@ std::optional<Scheduler> of_mpi(const Variables& variables) {
     const Value local = variables.number({names.local_rank}, 0, kMost);
     if (!rank || !local) {
       throw ConfigError(size->variable + " is '" + size->text + "', but " + names.rank + " or " +
-                        names.local_rank +
-                        " is not set. Start the launcher with mpirun, or unset "
-                        "the first.");
+                            names.local_rank +
+                            " is not set. Start the launcher with mpirun, or unset "
+                            "the first.",
+                        error_name::kLauncherVariables);
     }
     scheduler.machines = size;
     scheduler.machine = rank;

@@ -8,6 +8,7 @@
 
 #include "accelerate/base/deadline.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/tcp.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/machines/wait_report.h"
@@ -59,8 +60,9 @@ Descriptor StorePlace::listen() {
   if (found.error != 0) {
     if (options_.is_where_it_can_be) return {};  // connect() says what is wrong.
     throw ConfigError("main_process_ip is '" + options_.address +
-                      "', which is not an address of a machine: " + gai_strerror(found.error) +
-                      ". Give the address of this machine by which the others reach it.");
+                          "', which is not an address of a machine: " + gai_strerror(found.error) +
+                          ". Give the address of this machine by which the others reach it.",
+                      error_name::kMachinesDoNotMeet);
   }
   remember(found);
   Listening listener = listen_on(*found.addresses);
@@ -69,16 +71,19 @@ Descriptor StorePlace::listen() {
       (listener.error == EADDRNOTAVAIL || listener.error == EADDRINUSE))
     return {};
   if (listener.error == EADDRNOTAVAIL) {
-    throw ConfigError("main_process_ip is '" + options_.address +
-                      "', which is not an address of this machine, yet machine_rank is 0: the "
-                      "address is that of machine 0. Give this machine its own address or another "
-                      "machine_rank.");
+    throw ConfigError(
+        "main_process_ip is '" + options_.address +
+            "', which is not an address of this machine, yet machine_rank is 0: the "
+            "address is that of machine 0. Give this machine its own address or another "
+            "machine_rank.",
+        error_name::kMachinesDoNotMeet);
   }
   if (listener.error == EADDRINUSE) {
-    throw LaunchError("main_process_port " + std::to_string(options_.port) + " of " +
-                      options_.address +
-                      " is taken by another program, or by another job. Choose a free one on all "
-                      "machines.");
+    throw LaunchError(
+        "main_process_port " + std::to_string(options_.port) + " of " + options_.address +
+            " is taken by another program, or by another job. Choose a free one on all "
+            "machines.",
+        error_name::kPortTaken);
   }
   throw LaunchError("cannot listen on " + text() + ": " + std::strerror(listener.error));
 }
@@ -91,18 +96,21 @@ Descriptor StorePlace::connect() {
   for (;;) {
     const ResolvedHost found = resolve_host(options_.address, options_.port);
     if (found.error != 0 && found.error != EAI_AGAIN && !options_.name_comes_later) {
-      throw ConfigError("main_process_ip is '" + options_.address +
-                        "', which is not an address of a machine: " + gai_strerror(found.error) +
-                        ". Give the address by which machine 0 is reached from here.");
+      throw ConfigError(
+          "main_process_ip is '" + options_.address +
+              "', which is not an address of a machine: " + gai_strerror(found.error) +
+              ". Give the address by which machine 0 is reached from here.",
+          error_name::kMachinesDoNotMeet);
     }
     remember(found);
     if (Descriptor made = first_that_answers(found, deadline, refusal); made.valid()) return made;
     const char* why = found.error == 0 ? std::strerror(refusal) : gai_strerror(found.error);
     if (deadline.is_over()) {
       throw LaunchError("machine 0 did not answer at " + text() + " within " +
-                        format_duration(deadline.timeout()) + " (" + why +
-                        "). Was `accelerate launch` started there, is that its address as seen "
-                        "from here, and does a firewall let the port through?");
+                            format_duration(deadline.timeout()) + " (" + why +
+                            "). Was `accelerate launch` started there, is that its address as seen "
+                            "from here, and does a firewall let the port through?",
+                        error_name::kMachinesDoNotMeet);
     }
     report([&] { return "waiting for machine 0 at " + text() + " (" + why + ")"; });
     std::this_thread::sleep_for(retry);

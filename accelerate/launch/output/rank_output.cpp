@@ -25,7 +25,9 @@ bool is_file(Destination to) {
 
 [[noreturn]] void refuse_file(const fs::path& path, int error) {
   throw LaunchError("cannot write what ranks write into " + quoted_path(path) + ": " +
-                    std::strerror(error) + ". Is the disk full, or the limit (ulimit -n) too low?");
+                        std::strerror(error) +
+                        ". Is the disk full, or the limit (ulimit -n) too low?",
+                    detail::name_of_errno(error));
 }
 
 Descriptor opened(const fs::path& path, int flags) {

@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate {
 
@@ -20,7 +21,8 @@ std::optional<at::ScalarType> autocast_dtype(MixedPrecision precision) {
   throw ConfigError(
       "mixed_precision (ACCELERATE_MIXED_PRECISION) is 'fp8', which needs a GPU library that "
       "native programs do not have; "
-      "allowed is one of no, fp16, bf16");
+      "allowed is one of no, fp16, bf16",
+      error_name::kMixedPrecision);
 }
 
 AutocastScope::AutocastScope(c10::DeviceType device, std::optional<at::ScalarType> dtype,

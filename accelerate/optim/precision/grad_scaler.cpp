@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/parallel/offload/slice_stream.h"
@@ -74,9 +75,11 @@ Kinds by_kind(const std::vector<at::Tensor>& gradients) {
     if (gradient.scalar_type() == at::kHalf) {
       throw UsageError(
           "a gradient of shape " + std::string(c10::str(gradient.sizes())) +
-          " is fp16 and cannot be unscaled without losing it: mixed precision needs parameters in "
-          "fp32, which autocast converts as it computes. Leave out model->to(torch::kHalf), or "
-          "train with mixed_precision bf16, which needs no scaling");
+              " is fp16 and cannot be unscaled without losing it: mixed precision needs parameters "
+              "in "
+              "fp32, which autocast converts as it computes. Leave out model->to(torch::kHalf), or "
+              "train with mixed_precision bf16, which needs no scaling",
+          error_name::kMixedPrecision);
     }
     kinds[{gradient.device().str(), gradient.scalar_type()}].push_back(values_of(gradient));
   }

@@ -1,6 +1,7 @@
 #include "accelerate/parallel/gradients/arming.h"
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate::detail {
 
@@ -21,10 +22,12 @@ void Arming::finish_backward() {
 void Arming::check(const std::string& parameter) const {
   if (!in_backward_) {
     throw UsageError("the gradient of '" + parameter +
-                     "' was computed by loss.backward(); the ranks could "
-                     "not synchronise it. Call accelerator.backward(loss).");
+                         "' was computed by loss.backward(); the ranks could "
+                         "not synchronise it. Call accelerator.backward(loss).",
+                     error_name::kNotPrepared);
   }
-  if (!armed_in_this_backward_) throw UsageError(past_the_model(parameter));
+  if (!armed_in_this_backward_)
+    throw UsageError(past_the_model(parameter), error_name::kNotPrepared);
   reached_ = true;
 }
 

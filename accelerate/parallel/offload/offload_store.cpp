@@ -14,6 +14,7 @@
 
 #include "accelerate/base/aligned_bytes.h"
 #include "accelerate/base/bytes.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
@@ -49,7 +50,8 @@ std::unique_ptr<OffloadColumn> make_column(const std::filesystem::path& path, at
                         " on this rank, "
                         "and " +
                         free_space(path.parent_path()) +
-                        ". Free space, name another folder, or train on more ranks");
+                        ". Free space, name another folder, or train on more ranks",
+                    error_name::kDiskFull);
   }
 }
 

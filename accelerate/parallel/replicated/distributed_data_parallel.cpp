@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/operations.h"
@@ -197,12 +198,16 @@ struct DistributedDataParallel::Impl {
   void require_unwritten(std::int64_t window) {
     const auto changed = writes.changed_in(window);
     if (!changed) return;
-    throw UsageError(
-        "rank " + std::to_string(communicator->rank()) + " changed parameter '" + *changed +
-        "' before the ranks had synchronised its gradient. Each rank would apply another gradient, "
-        "and the models would differ. Call step() and zero_grad() of the prepared optimizer, which "
-        "waits for the last micro-batch, not of the original. Change parameters by hand only when "
-        "sync_gradients() is true");
+    throw UsageError("rank " + std::to_string(communicator->rank()) + " changed parameter '" +
+                         *changed +
+                         "' before the ranks had synchronised its gradient. Each rank would apply "
+                         "another gradient, "
+                         "and the models would differ. Call step() and zero_grad() of the prepared "
+                         "optimizer, which "
+                         "waits for the last micro-batch, not of the original. Change parameters "
+                         "by hand only when "
+                         "sync_gradients() is true",
+                     error_name::kNotPrepared);
   }
 
   void watch_writes(std::optional<std::int64_t> window) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate {
 
@@ -32,7 +33,8 @@ JoinedInputs::JoinedInputs(std::vector<DistributedDataParallel*> engines,
     : engines_(std::move(engines)), communicator_(std::move(communicator)) {
   if (!engines_.empty()) return;
   throw UsageError(
-      "join_uneven_inputs was given no model; pass the prepared models that are trained in it");
+      "join_uneven_inputs was given no model; pass the prepared models that are trained in it",
+      error_name::kUnevenBatches);
 }
 
 JoinedInputs::Announcement JoinedInputs::announce(const at::Tensor& loss, bool active) {
@@ -53,9 +55,10 @@ JoinedInputs::Announcement JoinedInputs::announce(const at::Tensor& loss, bool a
   for (const int count : heard.counts) {
     if (count == 0 || static_cast<std::size_t>(count) == heard.active.size()) continue;
     throw UsageError("in join_uneven_inputs a backward reaches a model on " +
-                     std::to_string(count) + " of the " + std::to_string(heard.active.size()) +
-                     " ranks that still have inputs. Let all ranks run the same models in each "
-                     "step, or pass find_unused_parameters = true.");
+                         std::to_string(count) + " of the " + std::to_string(heard.active.size()) +
+                         " ranks that still have inputs. Let all ranks run the same models in each "
+                         "step, or pass find_unused_parameters = true.",
+                     error_name::kUnevenBatches);
   }
   return heard;
 }
@@ -68,7 +71,8 @@ void JoinedInputs::require_members(const std::vector<DistributedDataParallel*>& 
     throw UsageError(
         "a backward inside join_uneven_inputs would synchronise a model that was not given to it, "
         "and ranks without inputs would not take part. Name all models that are trained in the "
-        "scope: join_uneven_inputs(options, generator, discriminator).");
+        "scope: join_uneven_inputs(options, generator, discriminator).",
+        error_name::kUnevenBatches);
   }
 }
 

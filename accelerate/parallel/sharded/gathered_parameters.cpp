@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 
 namespace accelerate::detail {
 
@@ -155,12 +156,14 @@ void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUs
                      "summon_full_params(), or before prepare()");
   }
   if (pass_ || transport_->is_one_sided()) return;
-  throw UsageError(
-      std::string(use.name) + " would read " + which + " on " + rank +
-      " outside of forward and backward. The other ranks do not take part, so the weights cannot "
-      "be gathered. Call model(x) or model.forward(x) of the prepared model, not "
-      "model->forward(x). For other reads open summon_full_params() on all ranks. Convert a model "
-      "before prepare()");
+  throw UsageError(std::string(use.name) + " would read " + which + " on " + rank +
+                       " outside of forward and backward. The other ranks do not take part, so the "
+                       "weights cannot "
+                       "be gathered. Call model(x) or model.forward(x) of the prepared model, not "
+                       "model->forward(x). For other reads open summon_full_params() on all ranks. "
+                       "Convert a model "
+                       "before prepare()",
+                   error_name::kNotPrepared);
 }
 
 // Releases units until there is room for one more. The root unit stays, and so do the units that

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_error.h"
 #include "accelerate/base/lost_pages.h"
 #include "accelerate/comm/operations.h"
@@ -49,12 +50,13 @@ void ShardedParts::require_untouched() const {
   for (const auto& unit : model_.units) unit->require_untouched(rank);
   for (const auto& [shard, mark] : marks_) {
     if (!mark.is_written()) continue;
-    throw UsageError("rank " + std::to_string(rank) + " changed its shard of '" +
-                     shards_[shard].name +
-                     "' in place, but not by a prepared optimizer. The other ranks do not get "
-                     "this change. Call step() of the optimizer that prepare() returned, not of "
-                     "the original. Change whole parameters inside "
-                     "summon_full_params({.writeback = true})");
+    throw UsageError(
+        "rank " + std::to_string(rank) + " changed its shard of '" + shards_[shard].name +
+            "' in place, but not by a prepared optimizer. The other ranks do not get "
+            "this change. Call step() of the optimizer that prepare() returned, not of "
+            "the original. Change whole parameters inside "
+            "summon_full_params({.writeback = true})",
+        error_name::kNotPrepared);
   }
 }
 
@@ -66,10 +68,11 @@ void ShardedParts::claim(const std::string& refusal) {
 void ShardedParts::require_claimed() const {
   const auto* parameter = claimed_ ? nullptr : model_.gradients->holding_sum();
   if (parameter == nullptr) return;
-  throw UsageError("no prepared optimizer holds the parameters of this sharded model ('" +
-                   parameter->name +
-                   "', …). The last step's gradients are still there, or an unprepared optimizer "
-                   "took them. Pass the optimizer to prepare() together with the model");
+  throw UsageError(
+      "no prepared optimizer holds the parameters of this sharded model ('" + parameter->name +
+          "', …). The last step's gradients are still there, or an unprepared optimizer "
+          "took them. Pass the optimizer to prepare() together with the model",
+      error_name::kNotPrepared);
 }
 
 const NamedShard* ShardedParts::shard_of(const at::Tensor& leaf) const {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/parallel_work.h"
@@ -154,7 +155,8 @@ fs::path cached_file(const HubSubject& subject, const HubOptions& options) {
                   "the cache lacks this file of " + detail::label_of(subject.id, subject.type) +
                       ". Download it with `accelerate hub download " +
                       detail::command_words(subject.id, options) + " " + shell_word(subject.file) +
-                      "`");
+                      "`",
+                  error_name::kNotInCache);
 }
 
 std::vector<RepositoryFile> wanted_of(std::vector<RepositoryFile> files,
@@ -233,7 +235,8 @@ void check_complete(const HubSubject& subject, const RepositoryCache& cache,
                   "the cache lacks " + count_of(missing.size(), "file") + " of " +
                       detail::label_of(subject.id, subject.type) + ": " + detail::shown(missing) +
                       ". Download them with `accelerate hub download " +
-                      detail::command_words(subject.id, options) + "`");
+                      detail::command_words(subject.id, options) + "`",
+                  error_name::kNotInCache);
 }
 
 template <typename Ask, typename Fetch>

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/repository_cache.h"
@@ -77,7 +78,8 @@ std::string read_file_start(const std::string& repo_id, const std::string& filen
   if (const fs::path cached = cached_file(repo_id, filename, options); !cached.empty())
     return start_of(cached, bytes);
   if (options.local_files_only)
-    throw FileError("open", filename, "it is not in the cache, and local_files_only is set");
+    throw FileError("open", filename, "it is not in the cache, and local_files_only is set",
+                    error_name::kNotInCache);
   detail::HubClient client(options);
   for (detail::Retries retries;;) {
     try {

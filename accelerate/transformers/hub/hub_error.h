@@ -36,8 +36,8 @@ struct HubAnswer {
 /// never a token. A failure of the network itself is a plain NetworkError.
 class HubError : public NetworkError {
  public:
-  HubError(HubReason reason, HubAnswer answer, const std::string& message)
-      : NetworkError(message), reason_(reason), answer_(std::move(answer)) {}
+  /// The reason chooses the name of the error.
+  HubError(HubReason reason, HubAnswer answer, const std::string& message);
 
   [[nodiscard]] std::string_view kind() const noexcept override { return "HubError"; }
   [[nodiscard]] HubReason reason() const noexcept { return reason_; }

@@ -12,6 +12,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
@@ -107,10 +108,11 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const std::string type = config.model_type();
   if (const MakeModel* maker = find_maker(task, type)) return *maker;
   const auto known = known_model_types(task);
-  throw ConfigError(config.name() + ": the model_type is '" + type +
-                    "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
-                    "." + classes_of(type) + advice_for(type, known) +
-                    " Or add a class by register_model()");
+  throw ConfigError(
+      config.name() + ": the model_type is '" + type +
+          "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) + "." +
+          classes_of(type) + advice_for(type, known) + " Or add a class by register_model()",
+      error_name::kUnknownArchitecture);
 }
 
 // Throws ConfigError if the weights surely take more memory than there is.

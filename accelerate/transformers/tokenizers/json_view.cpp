@@ -113,8 +113,8 @@ void JsonView::refuse_type(std::string_view allowed) const {
   refuse("is " + described() + "; allowed is " + std::string(allowed));
 }
 
-void JsonView::refuse(const std::string& what) const {
-  throw ConfigError(place_ + " " + what);
+void JsonView::refuse(const std::string& what, ErrorName name) const {
+  throw ConfigError(place_ + " " + what, name);
 }
 
 JsonDocument::JsonDocument(std::string_view text, const std::string& name)

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/base/error.h"
+
 namespace accelerate::detail {
 
 /// A value of a JSON document, with its place in the document for messages. Valid as long as its
@@ -48,7 +50,7 @@ class JsonView {
   [[nodiscard]] simdjson::dom::array list() const;
 
   /// Throws ConfigError "PLACE `what`".
-  [[noreturn]] void refuse(const std::string& what) const;
+  [[noreturn]] void refuse(const std::string& what, ErrorName name = {}) const;
 
  private:
   [[nodiscard]] std::string described() const;

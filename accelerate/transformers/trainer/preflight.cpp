@@ -12,6 +12,7 @@
 #include <set>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/tensor/compat/matrix_products.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
@@ -213,7 +214,8 @@ void check_training(const TrainerCore& core) {
       core.args.max_steps <= 0)
     throw ConfigError(
         "train_dataset does not know its length, and max_steps is not set: set max_steps to the "
-        "number of optimizer steps");
+        "number of optimizer steps",
+        error_name::kNoLength);
   check_shares(core);
 }
 

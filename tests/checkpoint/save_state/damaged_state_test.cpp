@@ -343,13 +343,13 @@ TEST_F(DamagedState, WithSomethingElseInTheFoldersPlaceIsASentence) {
        [](const Path& folder) { std::filesystem::remove(folder / "random_states_0.json"); },
        "'random_states_0.json' is missing"},
       {"no manifest", [](const Path& folder) { std::filesystem::remove(folder / "manifest.json"); },
-       "is not a complete checkpoint"},
+       "when all else is there [accelerate.error/checkpoint-unfinished]"},
       {"a file in the folder's place",
        [](const Path& folder) {
          std::filesystem::remove_all(folder);
          overwrite(folder, "notes");
        },
-       "no such folder"},
+       "no such folder [accelerate.error/no-checkpoint]"},
   };
   for (const auto& [what, prepare, says] : cases) {
     const TemporaryFolder copies;

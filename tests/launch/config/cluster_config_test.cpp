@@ -246,7 +246,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"SageMaker", "compute_environment: AMAZON_SAGEMAKER\nec2_instance_type: x\n",
                   "line 1|AMAZON_SAGEMAKER|LOCAL_MACHINE"},
         BadConfig{"UnknownKey", "distributed_type: NO\nnum_proceses: 2\n",
-                  "line 2|unknown key 'num_proceses'|Did you mean 'num_processes'?|Known keys: "},
+                  "line 2|unknown key 'num_proceses'|Did you mean 'num_processes'?|Known keys: |"
+                  "or remove it [accelerate.error/unknown-key]"},
         BadConfig{"UnknownSection", "distributed_type: NO\nfsdp_confg: {}\n",
                   "line 2|unknown key 'fsdp_confg'|'fsdp_config'"},
         BadConfig{"UnknownNestedKey",

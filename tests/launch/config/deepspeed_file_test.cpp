@@ -128,7 +128,8 @@ TEST(DeepSpeedFile, RefusesWithTheLineTheKeyAndWhatIsAllowed) {
       {R"({"zero_optimisation": {}})",
        "'zero_optimisation' is no key of DeepSpeed's file. Did you mean 'zero_optimization'?"},
       {R"({"zero_optimization": {"stgae": 2}})",
-       "'stgae' is no key of its section 'zero_optimization'. Did you mean 'stage'?"},
+       "'stgae' is no key of its section 'zero_optimization'. Did you mean 'stage'? "
+       "[accelerate.error/deepspeed-key]"},
       {R"({"zero_optimization": {"offload_param": {"device": "gpu"}}})",
        "offload_param.device is \"gpu\"; allowed is one of none, cpu, nvme, or \"auto\"."},
       {R"({"fp16": {"enabled": "yes"}})", "fp16.enabled is \"yes\"; allowed is true or false"},

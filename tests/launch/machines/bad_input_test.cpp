@@ -45,7 +45,9 @@ class BadMachines : public Machines {
 TEST_F(BadMachines, WithTheSameNumberAndNoMachine0GiveUp) {
   for (int i = 0; i < 2; ++i) start(1, kInAHurry, {"exit=0"});
   for (int i = 0; i < 2; ++i)
-    expect_end(i, kLaunchError, "machine 0 did not answer at " + at() + " within 2 s");
+    expect_end(i, kLaunchError,
+               "machine 0 did not answer at " + at() +
+                   " within 2 s.* \\[accelerate.error/machines-do-not-meet\\]");
 }
 
 TEST_F(BadMachines, WithANumberBeyondTheCountAreRefused) {

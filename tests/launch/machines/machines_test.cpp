@@ -268,13 +268,14 @@ INSTANTIATE_TEST_SUITE_P(
                      {"--mixed_precision", "bf16"},
                      {},
                      {},
-                     "ACCELERATE_MIXED_PRECISION is 'no' on machine 0 .* and 'bf16' on machine 1"},
+                     "ACCELERATE_MIXED_PRECISION is 'no' on machine 0 .* and 'bf16' on machine "
+                     "1.*accelerate.error/machines-differ"},
         Disagreement{"tokens",
                      {},
                      {},
                      {"env", kToken0},
                      {"env", kToken1},
-                     "another ACCELERATE_JOB_TOKEN than machine"}),
+                     "another ACCELERATE_JOB_TOKEN than machine .*accelerate.error/token-differs"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(Machines, NeedTheSameTokenIfOneHasIt) {

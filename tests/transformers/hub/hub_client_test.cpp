@@ -141,6 +141,7 @@ TEST_F(HubClientTest, WaitsAsTheHubAsksButNoMoreThanTenMinutesForOneRequest) {
     auto hub = client({asking(503, 1), second, answer(200)}, 5);
     const auto message = message_of<HubError>([&] { hub.send({.url = "https://hub.test/a"}); });
     EXPECT_TRUE(contains(message, " 600 s")) << message;
+    EXPECT_TRUE(message.ends_with(" [accelerate.error/hub-busy]")) << message;
     EXPECT_EQ(asked_.size(), 2U);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache_files.h"
@@ -115,7 +116,8 @@ std::string CachedRepository::commit() const {
   if (status.kind == FileKind::none || status.kind == FileKind::directory) {
     throw FileError("find", ref,
                     "the cache has no revision " + shown(options_.revision) + " of " + label() +
-                        "; " + revisions() + cure());
+                        "; " + revisions() + cure(),
+                    error_name::kNotInCache);
   }
   return commit_in(ref, status.size_bytes);
 }
@@ -140,7 +142,8 @@ fs::path CachedRepository::snapshot() const {
         has_cache ? "the cache lacks " : "there is no cache folder, which would hold ";
     throw FileError(
         "find", folder_,
-        why + label() + ", and no folder '" + id_ + "' exists either. " + cure() + similar());
+        why + label() + ", and no folder '" + id_ + "' exists either. " + cure() + similar(),
+        error_name::kNotInCache);
   }
   const std::string commit = this->commit();
   fs::path snapshot = folder_ / "snapshots" / commit;
@@ -148,7 +151,8 @@ fs::path CachedRepository::snapshot() const {
   const std::string why = commit == options_.revision
                               ? "the cache has no such commit of "
                               : "no files were downloaded of " + shown(options_.revision) + " of ";
-  throw FileError("find", snapshot, why + label() + "; " + revisions() + cure());
+  throw FileError("find", snapshot, why + label() + "; " + revisions() + cure(),
+                  error_name::kNotInCache);
 }
 
 // Looks for a file. Throws FileError, ending with `cure`, for a link without its content.
@@ -166,7 +170,8 @@ std::optional<fs::path> file_in(const fs::path& folder, const std::string& filen
                   "it is a link to " + shown(target.string()) +
                       ", which does not exist: a download was interrupted, or the folder was "
                       "copied without the cache's blobs. " +
-                      cure());
+                      cure(),
+                  error_name::kNotInCache);
 }
 
 }  // namespace

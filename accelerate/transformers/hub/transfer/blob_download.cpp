@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/hex.h"
 #include "accelerate/base/logger.h"
@@ -127,7 +128,8 @@ void Part::check_room() const {
   if (*promised_ <= there || *promised_ - there <= free_bytes) return;
   throw FileError("write", path_,
                   "it needs " + size_text(*promised_ - there) + " and the disk has " +
-                      size_text(free_bytes) + ". " + kMakeRoom);
+                      size_text(free_bytes) + ". " + kMakeRoom,
+                  error_name::kDiskFull);
 }
 
 template <typename Take>
@@ -157,8 +159,9 @@ void Part::promise(std::optional<std::uint64_t> size_bytes) {
   if (promised_) {
     throw WrongContent(
         "the server sends " +
-        std::string(*size_bytes > *promised_ ? "more than the " : "not all of the ") +
-        size_text(*promised_) + " that it promised: it announces " + size_text(*size_bytes));
+            std::string(*size_bytes > *promised_ ? "more than the " : "not all of the ") +
+            size_text(*promised_) + " that it promised: it announces " + size_text(*size_bytes),
+        error_name::kDownloadDamaged);
   }
   if (*size_bytes < size_) {
     throw WrongContent("the server announces " + size_text(*size_bytes) + " in all and has sent " +
@@ -194,7 +197,8 @@ void Part::append(std::string_view bytes) {
   if (error == ENOSPC || error == EDQUOT) {
     throw FileError("write", path_,
                     "the disk is full after " + size_text(size_) +
-                        (promised_ ? " of " + size_text(*promised_) : "") + ". " + kMakeRoom);
+                        (promised_ ? " of " + size_text(*promised_) : "") + ". " + kMakeRoom,
+                    error_name::kDiskFull);
   }
   if (error != 0) throw FileError("write", path_, error);
   if (digest_) digest_->update(bytes);
@@ -211,17 +215,20 @@ std::string Part::checksum() {
 
 void Part::check_whole() {
   if (promised_ && size_ != *promised_) {
-    throw NetworkError("the content ended after " + size_text(size_) + " of " +
-                       size_text(*promised_));
+    throw NetworkError(
+        "the content ended after " + size_text(size_) + " of " + size_text(*promised_),
+        error_name::kDownloadDamaged);
   }
   if (!is_checksum(source_.etag)) return;
   const std::string found = checksum();
   if (found == source_.etag) return;
   throw WrongContent(
       "the content has the checksum " + found + "; promised was " + source_.etag +
-      (promised_ ? ". Somebody between here and the hub changed it"
-                 : ". The server does not say how long the content is, so it may be cut after " +
-                       size_text(size_) + ". Try again, or check the proxy"));
+          (promised_
+               ? ". Somebody between here and the hub changed it"
+               : ". The server does not say how long the content is, so it may be cut after " +
+                     size_text(size_) + ". Try again, or check the proxy"),
+      error_name::kDownloadDamaged);
 }
 
 void Part::put_at(const fs::path& blob) {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "accelerate/base/environment.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache.h"
@@ -31,7 +32,8 @@ std::string certificates_of_environment() {
 std::unique_ptr<HttpTransport> hub_transport() {
   if (is_offline()) {
     throw NetworkError(
-        "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so no network is used. Unset it");
+        "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so no network is used. Unset it",
+        error_name::kHubOffline);
   }
   if (const std::string why = why_no_network(); !why.empty()) throw NetworkError(why);
   return make_http_transport({.connect_timeout = seconds_of("HF_HUB_ETAG_TIMEOUT", 10),
@@ -159,8 +161,8 @@ HttpResponse HubClient::exchange(HttpRequest request) {
     if (is_refused_here) throw;
     const std::string what =
         "no answer from " + safe_text(without_query(request.url)) + ": " + safe_text(error.what());
-    if (is_transient(error)) throw NetworkError(what);
-    throw LastingNetworkError(what);
+    if (is_transient(error)) throw NetworkError(what, error_name::kHubUnreachable);
+    throw LastingNetworkError(what, error_name::kHubUnreachable);
   }
 }
 

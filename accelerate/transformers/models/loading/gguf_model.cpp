@@ -1,3 +1,4 @@
+#include "accelerate/base/error_name.h"
 #include "accelerate/transformers/models/loading/load_weights.h"
 
 #include <ATen/Parallel.h>
@@ -39,7 +40,8 @@ const Architecture& architecture_of(const GgufFile& file) {
   }
   if (found != nullptr) return *found;
   throw ConfigError("'" + file.path().string() + "': general.architecture is '" + said +
-                    "'; those that are read are " + join(known, ", "));
+                        "'; those that are read are " + join(known, ", "),
+                    error_name::kUnknownArchitecture);
 }
 
 std::optional<std::string_view> second_of(const NamePairs& pairs, std::string_view first) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/tensor/compat/leaf_memory.h"
@@ -128,13 +129,15 @@ class Loader {
       for (auto& line : report_.lines) line.status.resize(line.status.size() - kNew.size());
       throw CheckpointError(
           "the weights at " + place_ + " do not fit " + model_.name() +
-          "; .ignore_mismatched_sizes = true initialises what differs:" + report_.table());
+              "; .ignore_mismatched_sizes = true initialises what differs:" + report_.table(),
+          error_name::kOtherModel);
     }
     if (filled_.empty()) {
       throw CheckpointError(
           "the weights at " + place_ + " have nothing of " + model_.name() +
-          ": its parameters begin with '" + *names_.begin() + "', and the files with '" +
-          (weights_.outlines.empty() ? "" : weights_.outlines.front().name) + "'");
+              ": its parameters begin with '" + *names_.begin() + "', and the files with '" +
+              (weights_.outlines.empty() ? "" : weights_.outlines.front().name) + "'",
+          error_name::kOtherModel);
     }
   }
 

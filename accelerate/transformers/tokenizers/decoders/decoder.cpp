@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/tokenizers/text/byte_letters.h"
 #include "accelerate/transformers/tokenizers/text/metaspace_options.h"
@@ -237,10 +238,12 @@ std::unique_ptr<Decoder> read_decoder(const JsonView& json) {
   if (type == "Replace") return std::make_unique<ReplaceDecoder>(json);
   if (type == "CTC") return std::make_unique<Ctc>(json);
   if (type == "Sequence") return std::make_unique<Sequence>(json);
-  json.refuse("is of the type '" + std::string(type) +
-              "'; allowed are BPEDecoder, ByteFallback, ByteLevel, CTC, Fuse, Metaspace, Replace, "
-              "Sequence, Strip, "
-              "WordPiece");
+  json.refuse(
+      "is of the type '" + std::string(type) +
+          "'; allowed are BPEDecoder, ByteFallback, ByteLevel, CTC, Fuse, Metaspace, Replace, "
+          "Sequence, Strip, "
+          "WordPiece",
+      error_name::kUnknownTokenizer);
 }
 
 }  // namespace accelerate::detail

@@ -1,6 +1,7 @@
 #include "accelerate/transformers/tokenizers/models/model.h"
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/tokenizers/text/byte_letters.h"
 
@@ -56,7 +57,8 @@ std::unique_ptr<Model> read_model(const JsonView& json, std::string_view documen
   if (type == "BPE") return read_bpe(json);
   if (type == "Unigram") return read_unigram(json, document);
   if (type == "WordLevel") return read_word_level(json);
-  json.refuse("is of the type '" + type + "'; allowed are BPE, Unigram, WordLevel, WordPiece");
+  json.refuse("is of the type '" + type + "'; allowed are BPE, Unigram, WordLevel, WordPiece",
+              error_name::kUnknownTokenizer);
 }
 
 }  // namespace accelerate::detail

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/transformers/tokenizers/normalizers/lowercase.h"
 #include "accelerate/transformers/tokenizers/text/byte_letters.h"
 #include "accelerate/transformers/tokenizers/text/pattern.h"
@@ -111,9 +112,10 @@ std::unique_ptr<Normalizer> read_normalizer(const JsonView& json) {
   if (type == "Precompiled") return read_precompiled(json);
   if (type == "Sequence") return std::make_unique<Sequence>(json);
   json.refuse("is of the type '" + std::string(type) +
-              "'; allowed are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, "
-              "Precompiled, "
-              "Prepend, Replace, Sequence, Strip, StripAccents");
+                  "'; allowed are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, "
+                  "Precompiled, "
+                  "Prepend, Replace, Sequence, Strip, StripAccents",
+              error_name::kUnknownTokenizer);
 }
 
 }  // namespace accelerate::detail

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "accelerate/base/error_name.h"
 #include "accelerate/transformers/tokenizers/pre_tokenizers/behavior.h"
 #include "accelerate/transformers/tokenizers/text/pattern.h"
 
@@ -86,10 +87,12 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonView& json) {
   if (type == "Metaspace") return read_metaspace(json);
   if (type == "Split") return read_split(json);
   if (type == "Sequence") return std::make_unique<Sequence>(json);
-  json.refuse("is of the type '" + std::string(type) +
-              "'; allowed are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, "
-              "Punctuation, "
-              "Sequence, Split, UnicodeScripts, Whitespace, WhitespaceSplit");
+  json.refuse(
+      "is of the type '" + std::string(type) +
+          "'; allowed are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, "
+          "Punctuation, "
+          "Sequence, Split, UnicodeScripts, Whitespace, WhitespaceSplit",
+      error_name::kUnknownTokenizer);
 }
 
 }  // namespace accelerate::detail

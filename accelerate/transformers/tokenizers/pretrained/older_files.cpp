@@ -10,6 +10,7 @@
 
 #include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/documents/json.h"
@@ -157,8 +158,9 @@ class OlderFilesMaker {
     const std::string name = is_named ? found->get<std::string>() : "";
     throw ConfigError(
         folder_.string() + ": holds " + files + " and no tokenizer.json, and its class is '" +
-        name + "'; allowed are " + allowed +
-        ". Save the tokenizer with Python's save_pretrained(), which writes tokenizer.json");
+            name + "'; allowed are " + allowed +
+            ". Save the tokenizer with Python's save_pretrained(), which writes tokenizer.json",
+        error_name::kUnknownTokenizer);
   }
 
   static std::string finish(Json root) {

@@ -1,3 +1,4 @@
+#include "accelerate/base/error_name.h"
 #include "accelerate/transformers/tokenizers/pretrained/older_files.h"
 
 #include <algorithm>
@@ -254,17 +255,20 @@ class SentencePieceMaker {
   void refuse_what_is_not_plain() const {
     if (model_.algorithm == Algorithm::word || model_.algorithm == Algorithm::character) {
       throw ConfigError(file_ + ": was trained with the algorithm '" +
-                        (model_.algorithm == Algorithm::word ? "word" : "char") +
-                        "'; allowed are unigram and bpe");
+                            (model_.algorithm == Algorithm::word ? "word" : "char") +
+                            "'; allowed are unigram and bpe",
+                        error_name::kUnknownTokenizer);
     }
     if (config_.other_class.empty()) return;
     throw ConfigError(
         file_ + ": Transformers builds its tokenizer by the class '" +
-        std::string(config_.other_class) +
-        "', which gives other ids than the model; allowed without tokenizer.json are "
-        "LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, AlbertTokenizer, DebertaV2Tokenizer, "
-        "GemmaTokenizer and no class. Save the tokenizer with Python's "
-        "save_pretrained(), which writes tokenizer.json");
+            std::string(config_.other_class) +
+            "', which gives other ids than the model; allowed without tokenizer.json are "
+            "LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, AlbertTokenizer, "
+            "DebertaV2Tokenizer, "
+            "GemmaTokenizer and no class. Save the tokenizer with Python's "
+            "save_pretrained(), which writes tokenizer.json",
+        error_name::kUnknownTokenizer);
   }
 
   [[nodiscard]] Json plain_model() const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/transformers/tokenizers/encoding_parts.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
 #include "accelerate/transformers/tokenizers/unicode/properties.h"
@@ -283,9 +284,10 @@ std::unique_ptr<PostProcessor> read_post_processor(const JsonView& json) {
   if (type == "RobertaProcessing") return std::make_unique<Classifier>(json, /*is_roberta=*/true);
   if (type == "ByteLevel") return std::make_unique<TrimOffsets>(json);
   if (type == "Sequence") return std::make_unique<Sequence>(json);
-  json.refuse(
-      "is of the type '" + std::string(type) +
-      "'; allowed are BertProcessing, ByteLevel, RobertaProcessing, Sequence, TemplateProcessing");
+  json.refuse("is of the type '" + std::string(type) +
+                  "'; allowed are BertProcessing, ByteLevel, RobertaProcessing, Sequence, "
+                  "TemplateProcessing",
+              error_name::kUnknownTokenizer);
 }
 
 }  // namespace accelerate::detail

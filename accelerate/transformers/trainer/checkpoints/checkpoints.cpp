@@ -8,6 +8,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
@@ -82,10 +83,11 @@ void refuse_to_meet(const std::vector<NumberedCheckpoint>& later, std::int64_t s
 [[noreturn]] void refuse_older_run(const std::string& output_dir,
                                    const std::vector<NumberedCheckpoint>& older) {
   throw ConfigError("output_dir " + output_dir + " holds " +
-                    older.back().folder.filename().string() +
-                    " of another run: continue it by resume_from_checkpoint = true "
-                    "(--resume_from_checkpoint true), or " +
-                    kOverwrite + " and start again, or name another folder");
+                        older.back().folder.filename().string() +
+                        " of another run: continue it by resume_from_checkpoint = true "
+                        "(--resume_from_checkpoint true), or " +
+                        kOverwrite + " and start again, or name another folder",
+                    error_name::kEarlierRun);
 }
 
 // Their removal comes later, and must succeed then.
@@ -272,13 +274,15 @@ std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {
     if (std::filesystem::is_directory(asked.folder())) return asked.folder();
     throw ConfigError(
         "resume_from_checkpoint names " + asked.folder().string() + ", which is not there" +
-        (all.empty() ? "" : "; the newest of output_dir is " + all.back().folder.string()));
+            (all.empty() ? "" : "; the newest of output_dir is " + all.back().folder.string()),
+        error_name::kNoCheckpoint);
   }
   if (all.empty() && asked.may_begin_anew()) return std::nullopt;
   if (all.empty())
     throw ConfigError("resume_from_checkpoint asks for the newest checkpoint, and " +
-                      core_.args.output_dir +
-                      " has none: leave it out to start from the beginning, or set it to last");
+                          core_.args.output_dir +
+                          " has none: leave it out to start from the beginning, or set it to last",
+                      error_name::kNoCheckpoint);
   return all.back().folder;
 }
 
@@ -287,7 +291,8 @@ OpenedCheckpoint Checkpoints::open(const Path& folder) const {
   on_all_ranks(core_.accelerator.communicator(), [&] {
     if (is_incomplete(folder))
       throw CheckpointError(folder.string() + " holds " + kIncompleteFile +
-                            ": its save was cut short. Resume from an earlier checkpoint");
+                                ": its save was cut short. Resume from an earlier checkpoint",
+                            error_name::kCheckpointUnfinished);
     if (!std::filesystem::exists(folder / kStateFile))
       throw CheckpointError(folder.string() + " has no " + kStateFile +
                             ", so no Trainer saved it: give a folder checkpoint-<step>");

@@ -1,5 +1,6 @@
 // Finds where a resumed training continues, also with other batches than the checkpoint was made
 // with.
+#include "accelerate/base/error_name.h"
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
 
 #include <algorithm>
@@ -156,11 +157,13 @@ Resumed place_by_epoch(const TrainerState& saved, TrainingPlan& plan,
   const double whole = std::round(saved.epoch);
   const bool is_end = std::abs(saved.epoch - whole) < kRounding;
   if (!is_end && !args.ignore_data_skip)
-    throw CheckpointError(
-        "the checkpoint at step " + std::to_string(saved.global_step) +
-        " is inside an epoch and does not record its batch size. Steps have another size now. Use "
-        "the old batch size, accumulation and number of processes, set ignore_data_skip to restart "
-        "the epoch, or resume from the end of an epoch");
+    throw CheckpointError("the checkpoint at step " + std::to_string(saved.global_step) +
+                              " is inside an epoch and does not record its batch size. Steps have "
+                              "another size now. Use "
+                              "the old batch size, accumulation and number of processes, set "
+                              "ignore_data_skip to restart "
+                              "the epoch, or resume from the end of an epoch",
+                          error_name::kOtherWorldSize);
   Resumed at{.epoch = static_cast<std::int64_t>(is_end ? whole : std::floor(saved.epoch))};
   count_steps(saved.global_step, at, plan, args);
   return at;

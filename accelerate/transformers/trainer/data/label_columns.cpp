@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -60,9 +61,10 @@ void check_lengths(const Dataset& used, std::int64_t batch_size, const std::stri
         lengths[i] == lengths[i - 1])
       continue;
     throw ConfigError(where + " has rows of " + std::to_string(lengths[i - 1]) + " and of " +
-                      std::to_string(lengths[i]) +
-                      " tokens, and nothing pads them: give the Trainer processing_class (the "
-                      "tokenizer), or a data_collator, such as DataCollatorWithPadding");
+                          std::to_string(lengths[i]) +
+                          " tokens, and nothing pads them: give the Trainer processing_class (the "
+                          "tokenizer), or a data_collator, such as DataCollatorWithPadding",
+                      error_name::kRaggedBatch);
   }
 }
 
