@@ -49,8 +49,9 @@ C10dConnection join_group(const C10dGroup& group,
   } catch (const BlockedError& error) {
     diagnosis->announce_failure(error.what());
     throw CommError(kConnecting + (" on " + diagnosis->who()) +
-                    " took longer than the timeout of " + format_duration(diagnosis->timeout()) +
-                    ". " + error.what());
+                        " took longer than the timeout of " +
+                        format_duration(diagnosis->timeout()) + ". " + error.what(),
+                    error.situation());
   } catch (const std::exception& error) {
     diagnosis->announce_failure(first_line(error));
     if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine(group);

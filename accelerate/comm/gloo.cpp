@@ -18,6 +18,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/tcp.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/socket.h"
@@ -176,12 +177,15 @@ void throw_if_blocked(const std::string& address, const std::string& unanswered)
       " Ranks connect to ports that the system chooses, not to MASTER_PORT alone.";
   if (!unanswered.empty()) {
     throw BlockedError("Nothing answers at " + unanswered +
-                       ", where other ranks listen. Does a firewall drop what goes there?" + ports);
+                           ", where other ranks listen. Does a firewall drop what goes there?" +
+                           ports,
+                       error_name::kRanksDoNotMeet);
   }
   const ResolvedHost own = resolve_host(address, 0);
   if (own.error != 0 || is_loopback(*own.addresses)) return;
   throw BlockedError("The other ranks have to reach this one at " + address +
-                     ". Does a firewall drop what goes there?" + ports);
+                         ". Does a firewall drop what goes there?" + ports,
+                     error_name::kRanksDoNotMeet);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ class Features(unittest.TestCase):
         self.assertTrue(any(name.startswith("runs/spirals/events.out.tfevents.") for name in events), list(files))
 
     def test_every_example_is_here_and_short(self):
-        others = ("common", "cv", "fsdp", "text", "nlp", "causal_lm", "text_generation", "trainer", "notebook_launcher",
+        others = ("common", "cv", "fsdp", "text", "nlp", "text_generation", "trainer", "notebook_launcher",
                   "bigger_than_memory", "cookbook", "kubernetes", "slurm")  # tests of their own
         folders = sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_dir() and p.name not in others)
         self.assertEqual(folders, sorted(EXPECTED))
