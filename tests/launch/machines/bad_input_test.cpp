@@ -156,7 +156,8 @@ class Impostor {
 
 TEST_F(BadMachines, WhoseMachine0SpeaksAnotherProtocolAreRefused) {
   const Impostor newer([](Listening listener, int owner) {
-    const std::string job = R"({"protocol": 2, "host": "node-a", "challenge": ""})";
+    const std::string job = R"({"protocol": )" + std::to_string(detail::kProtocol + 1) +
+                            R"(, "host": "node-a", "challenge": ""})";
     detail::StoreServer(std::move(listener.socket), {{"/" + detail::kJob, job}}).run(owner);
   });
   port_ = newer.port();
