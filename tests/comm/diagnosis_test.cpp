@@ -59,14 +59,15 @@ TEST(GroupDiagnosis, SuspectsPeersOnlyWhereAConnectionToOneIsClosed) {
             "all_reduce failed on rank 0 of 2: Invalid scalar type.");
   EXPECT_EQ(said_of("Connection closed by peer", own_process_card()),
             "all_reduce failed on rank 0 of 2: Connection closed by peer. The connection to a peer "
-            "is closed, and no peer has said why: look for the first rank that ended.");
+            "is closed, and no peer has said why: look for the first rank that ended. "
+            "[accelerate.error/rank-lost]");
 }
 
 TEST(GroupDiagnosis, NamesTheProcessThatHasDied) {
   const auto card = card_of_the_dead();
   EXPECT_EQ(said_of("Connection closed by peer", card),
             "all_reduce failed on rank 0 of 2: Connection closed by peer. Rank 1 is process " +
-                card.substr(0, card.find('\n')) + ", which has died.");
+                card.substr(0, card.find('\n')) + ", which has died. [accelerate.error/rank-lost]");
 }
 
 TEST(GroupDiagnosis, ShowsInWhatElseAPeerWaits) {
