@@ -4,7 +4,7 @@
 usage: site_browser.py SITE [--all]
 
 Pages render and do not scroll sideways, the console has no message, text has a contrast of 4.5 (large text 3), the
-filter of names filters, and what newcomers type finds its page by the search. With --all looks at every page
+filter of names filters, and what newcomers type finds its page among the first three hits of the search. With --all looks at every page
 instead of one of each kind. Exits 77 where there is no Chromium.
 """
 import functools
@@ -20,32 +20,31 @@ import tempfile
 import threading
 import urllib.parse
 
+import questions
+
 # One page of each kind.
 PAGES = ["index.html", "first_program.html", "training_loop.html", "training_arguments.html", "coming_from_python.html",
          "api/index.html", "api/accelerator/accelerator.html", "api/data/loader_options.html", "benchmarks/fsdp.html",
          "decisions/site.html", "search.html?q=resume"]
 WIDTHS = (1280, 360)
-PLACES = 5  # Among the first so many hits.
-# What a newcomer types, and the pages of which one answers.
-QUESTIONS = [
-    ("how do I install", ["install.html"]),
-    ("classify my CSV", ["cookbook.html", "trainer.html", "datasets.html", "command_line.html", "first_program.html"]),
-    ("resume a training", ["checkpoints.html", "trainer.html", "cookbook.html"]),
-    ("use two machines", ["machines.html"]),
-    ("mixed precision bf16", ["training_loop.html"]),
+PLACES = 3  # Answers of questions are among the first so many hits.
+# More words that are typed, and the pages of which one is among the first hits.
+WORDS = [
     ("gather_for_metrics", ["api/accelerator/rank_calls.html", "utilities.html"]),
     ("--num_processes", ["flags.html", "launching.html"]),
     ("model does not fit in memory", ["memory.html", "big_models.html", "fsdp.html"]),
     ("ACCELERATE_CPU_HALF", ["environment.html", "training_loop.html"]),
     ("exit code 130", ["exit_codes.html", "launching.html", "command_line.html"]),
     ("load a tokenizer", ["tokenizers.html"]),
-    ("resume after a kill", ["checkpoints.html", "trainer.html", "cookbook.html"]),
     ("save_state", ["checkpoints.html", "api/accelerator/accelerator.html"]),
     ("[accelerate.error/rank-late]", ["errors.html"]),
     ("accelerate.error/hub-gated", ["errors.html"]),
     ("the port is taken", ["errors.html", "machines.html"]),
-    ("TensorBoard", ["tracking.html", "formats/tensorboard.html"]),
+    ("out of memory", ["memory.html", "utilities.html"]),
+    ("several processes", ["launching.html"]),
+    ("混合精度", ["zh/training_loop.html"]),
 ]
+ASKED = [*((question.query, question.answers) for question in questions.QUESTIONS), *WORDS]
 HARNESS = """<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><script>
 const work = WORK, found = [];
 const frame = document.createElement('iframe');
@@ -181,11 +180,11 @@ def faults_of_pages(pages):
             yield from (f"{place}, {theme}: contrast {one}" for one in faint)
 
 
-def faults_of_questions(questions):
-    wanted = dict(QUESTIONS)
-    for answer in questions:
-        hits = [urllib.parse.urlparse(hit).path.removeprefix("./") for hit in answer["hits"][:PLACES]]
-        if not set(hits) & set(wanted[answer["question"]]):
+def faults_of_questions(answers):
+    wanted = dict(ASKED)
+    for answer in answers:
+        hits = [urllib.parse.unquote(hit).removeprefix("./") for hit in answer["hits"][:PLACES]]
+        if not {*hits, *(hit.partition("#")[0] for hit in hits)} & set(wanted[answer["question"]]):
             yield f"“{answer['question']}” finds {hits}, not {wanted[answer['question']]}"
 
 
@@ -199,7 +198,7 @@ def main():
     pages = PAGES
     if "--all" in sys.argv:
         pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html") if page.name != "search.html") + PAGES[-1:]
-    work = {"pages": [(page, width) for page in pages for width in WIDTHS], "questions": [question for question, _ in QUESTIONS]}
+    work = {"pages": [(page, width) for page in pages for width in WIDTHS], "questions": [question for question, _ in ASKED]}
     found, said = looked_at(site, work)
     faults = [*said, *faults_of_pages(found["pages"]), *faults_of_questions(found["questions"]), *faults_of_filter(found["filter"])]
     print("\n".join([*faults, f"{len(found['pages'])} views, {len(found['questions'])} questions, {len(faults)} faults"]))

@@ -22,6 +22,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "site")]
 import check_names  # noqa: E402
 import headers  # noqa: E402
 import plots  # noqa: E402
+import questions  # noqa: E402
 import site_map  # noqa: E402
 
 SITE = pathlib.Path()
@@ -77,6 +78,34 @@ class Site(unittest.TestCase):
                 elif anchor and known and urllib.parse.unquote(anchor) not in known.anchors:
                     dead.append(f"{path.relative_to(SITE)}: {link}: no such anchor")
         self.assertEqual(sorted(dead), [])
+
+    def test_questions_of_newcomers_take_three_clicks(self):
+        self.assertGreaterEqual(len(questions.QUESTIONS), 12)
+        for question in questions.QUESTIONS:
+            with self.subTest(question=question.asked):
+                self.assertLessEqual(len(question.clicks), 3)
+                self.assertIn(question.clicks[-1], question.answers)
+                here = SITE / "index.html"
+                for click in question.clicks:
+                    page, _, anchor = click.partition("#")
+                    ways = {link for link in self.pages[here].links if self.target(here, link) == (SITE / page, anchor)}
+                    self.assertTrue(ways, f"{here.relative_to(SITE)} does not lead to {click}")
+                    here = SITE / page
+
+    @staticmethod
+    def target(here, link):
+        """The file and the anchor that a link of the page `here` leads to."""
+        words, _, anchor = link.partition("#")
+        return (here.parent / urllib.parse.unquote(words)).resolve() if words else here, urllib.parse.unquote(anchor)
+
+    def test_every_page_can_be_reached(self):
+        seen, ahead = set(), [SITE / "index.html"]
+        while ahead:
+            here = ahead.pop()
+            if here not in seen and here in self.pages:
+                seen.add(here)
+                ahead += [self.target(here, link)[0] for link in self.pages[here].links if not re.match(r"[a-z]+:", link)]
+        self.assertEqual(sorted(str(page.relative_to(SITE)) for page in self.pages.keys() - seen), ["search.html"])
 
     def test_nothing_is_fetched_from_elsewhere(self):
         fetched = {file for page in self.pages.values() for file in page.fetched if re.match(r"(https?:)?//", file)}

@@ -51,9 +51,15 @@ def document_of(header):
     return "api/" + header.removeprefix("accelerate/").removesuffix(".h").replace("transformers/", "")
 
 
-# Document and anchor of each top-level name, and of (class, function). The first writing of the pages fills them, the
+# Document and anchor of each top-level name, and of (class, function). A name that several headers have is known by the
+# first; OVERLOADS has the place of (document, name) in each. The first writing of the pages fills them, the
 # second one leads links there.
-PLACES, MEMBERS = {}, {}
+PLACES, MEMBERS, OVERLOADS = {}, {}, {}
+
+
+def note_place(name, document, anchor):
+    PLACES.setdefault(name, (document, anchor))
+    OVERLOADS.setdefault((document, name), (document, anchor))
 
 
 def slug(words):
@@ -219,7 +225,7 @@ class Page:
             if owner:
                 MEMBERS.setdefault((owner, name), (self.here, anchor))
             else:
-                PLACES.setdefault(name, (self.here, anchor))
+                note_place(name, self.here, anchor)
         self.out.append(functions_block(group, self.here))
 
     def nested(self, item, level):
@@ -252,7 +258,7 @@ class Page:
                 self.functions(group, 2)
             else:
                 anchor = self.heading(2, f"`{group[0].name}`")
-                PLACES.setdefault(group[0].name, (self.here, anchor))
+                note_place(group[0].name, self.here, anchor)
                 self.nested(group[0], 2)
 
     def text(self):
@@ -311,7 +317,7 @@ def index_page():
             for item in contents()[header][1]:
                 if item.kind != "part" and item.name not in seen:
                     seen.add(item.name)
-                    place = PLACES[item.name]
+                    place = OVERLOADS.get((document_of(header), item.name), PLACES[item.name])
                     rows.append(f"| {link(place, f'`{item.name}`', here)} | {item.kind} | {cell(prose(first_words(item), here))} |")
         if rows:
             out += [f"## {title}", "", "| name | | |", "|---|---|---|", *rows, ""]

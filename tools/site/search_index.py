@@ -7,6 +7,7 @@ import json
 import pathlib
 
 from docutils import nodes
+from sphinx.errors import ExtensionError
 
 import site_map
 
@@ -34,25 +35,28 @@ def own_text(section):
     return " ".join(" ".join(blocks).split())[:LONGEST_TEXT]
 
 
-def entries_of(number, doctree):
-    """Number of the page, anchor, heading, text of each section."""
+def entries_of(number, document, doctree, asked):
+    """Number of the page, anchor, heading, text of each section, and the words of `asked` that it answers to, if any."""
     for section in doctree.findall(nodes.section):
         heading = next(section.findall(nodes.title)).astext()
         anchor = "" if isinstance(section.parent, nodes.document) else section["ids"][0]
-        yield [number, anchor, heading, own_text(section)]
+        words = asked.pop(document + ("#" + anchor if anchor else ""), None)
+        yield [number, anchor, heading, own_text(section)] + ([words] if words else [])
 
 
 def write(app, error):
     if error or app.builder.name != "html":
         return
-    stands, pages, entries = sections_of_pages(), [], []
+    stands, pages, entries, asked = sections_of_pages(), [], [], dict(site_map.ASKED_AS)
     for document in sorted(app.env.found_docs):
         if document.startswith("sources/"):
             continue
         title = app.env.titles[document].astext()
         group = "Reference" if document.startswith("api/") else stands.get(document, "")
-        entries += entries_of(len(pages), app.env.get_doctree(document))
+        entries += entries_of(len(pages), document, app.env.get_doctree(document), asked)
         pages.append([document + ".html", title, group])
+    for place in asked:
+        raise ExtensionError(f"site_map.ASKED_AS names {place}, and there is no such section")
     text = json.dumps({"pages": pages, "entries": entries}, ensure_ascii=False, separators=(",", ":"))
     (pathlib.Path(app.outdir) / "_static" / "search_data.js").write_text(f"window.siteSearchData = {text};\n", encoding="utf-8")
 

@@ -3,6 +3,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+CHINESE_CAPTION = "中文"
 # Each section and its pages: files of the repository, or names of pages made at build ("made:…").
 SECTIONS = [
     ("Start", [
@@ -27,8 +28,14 @@ SECTIONS = [
         "docs/features.md"]),
     ("Benchmarks", ["docs/benchmarks.md"]),
     ("Project", ["docs/README.md", "HACKING.md", "CHANGELOG.md"]),
-    ("中文", []),  # docs/zh/*.md, in the order of CHINESE, then of their names.
+    (CHINESE_CAPTION, []),  # docs/zh/*.md, in the order of CHINESE, then of their names.
 ]
+# What the list at the left says on Chinese pages, besides the Chinese pages themselves.
+CAPTIONS_IN_CHINESE = {
+    "Start": "入门（英文）", "The loop": "训练循环（英文）", "Text and models": "文本与模型（英文）",
+    "Several processes": "多进程（英文）", "Tools": "工具（英文）", "Reference": "参考（英文）", "How it works": "原理（英文）",
+    "Benchmarks": "性能测试（英文）", "Project": "项目（英文）",
+}
 GUIDES = ("The loop", "Text and models", "Several processes", "Tools")
 LATER_PAGES = "Tools"
 CHINESE = ["README", "install", "first_program", "training_loop", "launching", "trainer", "glossary"]
@@ -40,6 +47,29 @@ SHORT = {
     "docs/migrating_from_python.md": "Migrating from Python", "docs/README.md": "All pages",
     "docs/trainer_reference.md": "The Trainer in C++", "HACKING.md": "Working on it", "docs/configuring.md": "Configuring",
     "docs/deepspeed.md": "DeepSpeed's files", "docs/report.md": "Reports", "examples/README.md": "Examples",
+}
+# What newcomers ask in words that the page does not have in its headings. The search reads them as if they stood there.
+ASKED_AS = {
+    "install": "set up download get started pip apt",
+    "cookbook#classify-the-rows-of-a-csv-file": "table tabular my",
+    "coming_from_python": "what replaces equivalent of python name hugging face accelerate function method",
+    "machines": "use two machines multiple several nodes multi-node cluster computers",
+    "machines#when-machines-do-not-meet": "connection refused timed out firewall rendezvous",
+    "when_it_hangs": "hang stuck freezes deadlock nothing happens waits for ever timeout",
+    "training_loop#mixed-precision": "use bf16 fp16 bfloat16 float16 half precision autocast amp",
+    "training_loop#accumulating-gradients": "gradient accumulation larger batch",
+    "memory": "save memory out of memory oom too large reduce usage",
+    "utilities#a-batch-size-that-fits": "out of memory oom batch size",
+    "fsdp": "shard a model sharding zero divide parameters",
+    "models": "load a hugging face model pretrained weights transformers bert llama open",
+    "gpu": "use a gpu cuda device",
+    "tracking": "track with tensorboard log loss metrics wandb mlflow experiment",
+    "checkpoints": "resume go on save load state continue training",
+    "launching": "several processes run on cores number of processes distributed start",
+    "data_loading": "dataloader batches collate shuffle",
+    "zh/index": "chinese 中文 文档",
+    "zh/install": "如何安装 下载",
+    "zh/launching": "多进程 多机训练 两台机器 多卡",
 }
 # The README is the home page of GitHub; the site has one of its own.
 LEFT_OUT = {"benchmarks/results/README.md"}
@@ -63,7 +93,7 @@ def sections():
     for name, pages in SECTIONS:
         pages = [page for page in pages if page.startswith("made:") or (ROOT / page).exists()]
         pages += later if name == LATER_PAGES else []
-        pages += chinese() if name == "中文" else []
+        pages += chinese() if name == CHINESE_CAPTION else []
         if pages:
             yield name, pages
 

@@ -4,6 +4,11 @@
   const root = document.documentElement.dataset.content_root || "./";
   const common = new Set(("a after an and are as at be by can do does for from how i if in is it my of on or that the this to " +
     "use using what when where which why will with").split(" "));
+  // Guides answer before what tells how things work inside.
+  const weights = {
+    "Start": 1.25, "The loop": 1.25, "Text and models": 1.25, "Several processes": 1.25, "Tools": 1.25, "中文": 1.25,
+    "How it works": 0.7, "Benchmarks": 0.6, "Project": 0.3,
+  };
   let data = null, waiting = null;
 
   function load() {
@@ -21,7 +26,7 @@
       const page = raw.pages[entry[0]];
       return {
         number: entry[0], url: page[0] + (entry[1] ? "#" + entry[1] : ""), page: page[1], group: page[2], heading: entry[2], text: entry[3],
-        lowHeading: entry[2].toLowerCase(), lowPage: page[1].toLowerCase(), lowText: entry[3].toLowerCase(),
+        lowHeading: entry[2].toLowerCase(), asked: entry[4] || "", lowPage: page[1].toLowerCase(), lowText: entry[3].toLowerCase(),
       };
     });
   }
@@ -34,13 +39,16 @@
         for (let i = 0; i + 1 < part.length; i++) words.push(part.slice(i, i + 2));
         if (part.length === 1) words.push(part);
       } else {
-        const bare = part.replace(/^[^\w-]+|[^\w+]+$/g, "");
-        if (bare) words.push(bare);
+        // "accelerator.gather_for_metrics()" holds two names; "2.5" and "config.json" are one word.
+        for (const name of /_/.test(part) ? part.split(/\.|::|->/) : [part]) {
+          const bare = name.replace(/^[^\w-]+|[^\w+]+$/g, "");
+          if (bare) words.push(bare);
+        }
       }
     }
     const telling = words.filter(function (word) { return !common.has(word); });
     return (telling.length ? telling : words).map(function (word) {
-      return word.length > 5 && /^[a-z]+$/.test(word) ? word.replace(/(ing|es|ed|s)$/, "") : word;
+      return word.length > 5 && /^[a-z]+$/.test(word) ? word.replace(/(ing|es|ed|e|s)$/, "") : word;
     });
   }
 
@@ -73,7 +81,7 @@
     for (const entry of data) {
       let score = 0, matched = 0, all = 0, own = 0;
       words.forEach(function (word, i) {
-        const heading = holds(entry.lowHeading, word), page = holds(entry.lowPage, word), text = holds(entry.lowText, word);
+        const heading = Math.max(holds(entry.lowHeading, word), holds(entry.asked, word)), page = holds(entry.lowPage, word), text = holds(entry.lowText, word);
         const elsewhere = sectionsOfPage[i][entry.number] || 0;
         if (heading || page || text) matched += rarity[i];
         else if (elsewhere) matched += rarity[i] * 0.5;
@@ -88,9 +96,8 @@
       const exact = entry.lowHeading.split(",").some(function (part) { return part.trim() === phrase; });
       if (exact) score += /_|[A-Z]/.test(query) || entry.group !== "Reference" ? 60 : 5;
       if (words.length > 1 && entry.lowText.includes(phrase)) score += 25;
-      if (/^(Start|The loop|Text and models|Several processes|Tools|中文)$/.test(entry.group)) score *= 1.25;
       if (phrase.startsWith("-") && entry.group === "Reference") score *= 2;
-      if (entry.group === "Project") score *= 0.3;
+      score *= weights[entry.group] || 1;
       found.push([score, entry]);
     }
     found.sort(function (a, b) { return b[0] - a[0]; });
