@@ -16,8 +16,8 @@ SECTIONS = [
         "docs/datasets.md", "docs/tokenizers.md", "docs/models.md", "docs/metrics.md", "docs/hub.md", "docs/big_models.md",
         "docs/converting_weights.md"]),
     ("Several processes", [
-        "docs/launching.md", "docs/configuring.md", "docs/machines.md", "docs/ddp.md", "docs/fsdp.md", "docs/deepspeed.md",
-        "docs/merge_weights.md", "docs/convert_state.md"]),
+        "docs/launching.md", "docs/configuring.md", "docs/machines.md", "docs/when_it_hangs.md", "docs/ddp.md",
+        "docs/fsdp.md", "docs/deepspeed.md", "docs/merge_weights.md", "docs/convert_state.md"]),
     ("Tools", ["docs/report.md", "docs/tracking.md", "docs/profiling.md", "docs/packages.md"]),
     ("Reference", [
         "made:api", "docs/trainer_reference.md", "docs/training_arguments.md", "docs/command_line.md",
@@ -37,7 +37,7 @@ CAPTIONS_IN_CHINESE = {
 }
 GUIDES = ("The loop", "Text and models", "Several processes", "Tools")
 LATER_PAGES = "Tools"
-CHINESE = ["README", "install", "first_program", "training_loop", "launching", "trainer", "glossary"]
+CHINESE = ["README", "install", "first_program", "from_libtorch", "concepts", "training_loop", "launching", "trainer", "glossary"]
 # Pages that stand under another one in the list at the left: the folder, and the page above it.
 CHILDREN = {"docs/formats": "made:formats", "docs/decisions": "docs/decisions/README.md",
             "benchmarks/results": "docs/benchmarks.md"}
