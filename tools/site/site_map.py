@@ -35,7 +35,6 @@ CAPTIONS_IN_CHINESE = {
     "Several processes": "多进程（英文）", "Tools": "工具（英文）", "Reference": "参考（英文）", "How it works": "原理（英文）",
     "Benchmarks": "性能测试（英文）", "Project": "项目（英文）",
 }
-GUIDES = ("The loop", "Text and models", "Several processes", "Tools")
 LATER_PAGES = "Tools"
 CHINESE = ["README", "install", "first_program", "from_libtorch", "concepts", "training_loop", "launching", "trainer", "glossary"]
 # Pages that stand under another one in the list at the left: the folder, and the page above it.
