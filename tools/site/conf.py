@@ -28,7 +28,8 @@ myst_enable_extensions = ["colon_fence", "attrs_inline", "attrs_block"]
 suppress_warnings = ["misc.highlighting_failure"]
 html_theme_options = {
     "navigation_with_keys": True,
-    "light_css_variables": {"font-stack": "system-ui, -apple-system, 'Segoe UI', 'Noto Sans CJK SC', sans-serif"},
+    "light_css_variables": {"font-stack": "system-ui, -apple-system, 'Segoe UI', 'Noto Sans CJK SC', 'Source Han Sans SC', 'PingFang SC', "
+                                             "'Microsoft YaHei', 'WenQuanYi Micro Hei', sans-serif"},
 }
 html_sidebars = {"**": ["sidebar/brand.html", "site_search.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
                         "sidebar/scroll-end.html"]}

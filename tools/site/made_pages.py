@@ -48,6 +48,7 @@ def home(tree):
     """home.md.in, with the parts of the README that it names, so that nothing is said twice."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     intro, picture = re.search(r"^# .*?\n(.*?)\n\n(!\[.*?)(?=\n## )", readme, re.DOTALL).groups()
+    intro = re.sub(r"^.*README\.zh\.md.*\n+", "", intro, flags=re.MULTILINE)  # Each page leads to the other language itself.
     parts = {"intro": "{.home-lead}\n" + intro, "picture": picture.strip()}
     text = tree.led(without_absent(HOME.read_text(encoding="utf-8")), "tools/site/home.md.in", "index")
     text = re.sub(r"(## What do you want to do\?\n\n)", r"\1{.home-cards}\n", text)

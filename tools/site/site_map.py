@@ -16,8 +16,8 @@ SECTIONS = [
         "docs/datasets.md", "docs/tokenizers.md", "docs/models.md", "docs/metrics.md", "docs/hub.md", "docs/big_models.md",
         "docs/converting_weights.md"]),
     ("Several processes", [
-        "docs/launching.md", "docs/configuring.md", "docs/machines.md", "docs/ddp.md", "docs/fsdp.md", "docs/deepspeed.md",
-        "docs/merge_weights.md", "docs/convert_state.md"]),
+        "docs/launching.md", "docs/configuring.md", "docs/machines.md", "docs/when_it_hangs.md", "docs/ddp.md",
+        "docs/fsdp.md", "docs/deepspeed.md", "docs/merge_weights.md", "docs/convert_state.md"]),
     ("Tools", ["docs/report.md", "docs/tracking.md", "docs/profiling.md", "docs/packages.md"]),
     ("Reference", [
         "made:api", "docs/trainer_reference.md", "docs/training_arguments.md", "docs/command_line.md",
@@ -36,9 +36,8 @@ CAPTIONS_IN_CHINESE = {
     "Several processes": "多进程（英文）", "Tools": "工具（英文）", "Reference": "参考（英文）", "How it works": "原理（英文）",
     "Benchmarks": "性能测试（英文）", "Project": "项目（英文）",
 }
-GUIDES = ("The loop", "Text and models", "Several processes", "Tools")
 LATER_PAGES = "Tools"
-CHINESE = ["README", "install", "first_program", "training_loop", "launching", "trainer", "glossary"]
+CHINESE = ["README", "install", "first_program", "from_libtorch", "concepts", "training_loop", "launching", "trainer", "glossary"]
 # Pages that stand under another one in the list at the left: the folder, and the page above it.
 CHILDREN = {"docs/formats": "made:formats", "docs/decisions": "docs/decisions/README.md",
             "benchmarks/results": "docs/benchmarks.md"}

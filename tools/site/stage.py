@@ -60,6 +60,8 @@ class Stage:
 
     def add(self, page):
         text = (ROOT / page).read_text(encoding="utf-8")
+        if page.startswith("docs/zh/"):  # The site's own link to the other language stands beside the heading.
+            text = re.sub(r"^\[English\]\([^)]*\)(?: · )?", "", text, count=1, flags=re.MULTILINE)
         self.write(self.documents[page], self.led(text, page, self.documents[page]))
 
     def led(self, text, page, document):
