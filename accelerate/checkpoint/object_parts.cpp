@@ -20,6 +20,18 @@ CheckedState seed_of_new_rank(const StateDict& state_of_first, int rank) {
   return {[seed = sum + static_cast<std::uint64_t>(rank)] { set_seed(seed); }};
 }
 
+// Says too what only DeepSpeed's scaler has: there it comes from the checkpoint, not from the
+// program. Loading here ignores it.
+StateDict saved_scaler(const GradScaler& scaler) {
+  StateDict state = to_state_dict(scaler.state_dict());
+  const GradScalerKwargs& options = scaler.options();
+  if (!options.dynamic) state["_dynamic"] = false;
+  if (options.min_scale > 0) state["_min_scale"] = options.min_scale;
+  if (options.hysteresis > 1) state["_hysteresis"] = options.hysteresis;
+  if (options.consecutive_hysteresis) state["_consecutive_hysteresis"] = true;
+  return state;
+}
+
 }  // namespace
 
 StatePart part_of(std::string stem, const OptimizerPart& part) {
@@ -57,7 +69,7 @@ StatePart part_of(std::string stem, const detail::LoaderPlan& loader) {
 
 StatePart part_of(std::string stem, const std::shared_ptr<GradScaler>& scaler) {
   return {.stem = std::move(stem),
-          .state_dict = [scaler] { return to_state_dict(scaler->state_dict()); },
+          .state_dict = [scaler] { return saved_scaler(*scaler); },
           .check = [scaler](const StateDict& saved) -> CheckedState {
             const auto state = grad_scaler_state_of(saved);
             GradScaler::check_state_dict(state);

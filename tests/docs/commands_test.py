@@ -33,7 +33,8 @@ LEFT_OUT = (("source <(accelerate completion zsh)", "accelerate completion zsh")
             (" && cd spirals", ""), ("build/train", "../train"), ("cache rm", "cache rm --yes"),
             # A training writes such a checkpoint; tests/checkpoint converts one.
             ("convert-state checkpoints/checkpoint_3 for_python", "convert-state --help"),
-            ("convert-state checkpoints/checkpoint_3 for_deepspeed --to universal", "convert-state --help"))
+            ("convert-state checkpoints/checkpoint_3 for_deepspeed --to universal", "convert-state --help"),
+            ("convert-state run/checkpoint-500 python_run/checkpoint-500 --to universal", "convert-state --help"))
 # What questions get: Enter takes what is proposed.
 KEYS = {"accelerate config": "\n" * 60, "accelerate hub login": "hf_" + "x" * 34 + "\n"}
 NEEDS_NETWORK = ("HF_ENDPOINT=", "accelerate hub download", "accelerate hub upload", "accelerate hub login")

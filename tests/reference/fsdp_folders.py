@@ -8,7 +8,7 @@ FOLDER/<case>/ is what was saved after STEPS steps; FOLDER/runs.json has what ea
 steps that follow; FOLDER/<case>.safetensors has the whole weights at the time of saving.
 resume: FOLDER/<optimizer> are states that `accelerate convert-state` wrote after STEPS steps. FSDP 1 and 2 load each into
 a network with other weights and go on; FOLDER/resumed.json has the losses of their STEPS steps and the rates.
-golden: writes two of the cases to the folder fsdp_folders beside this script, without their random states.
+golden: writes some of the cases to the folder fsdp_folders beside this script, without their random states.
 
 FSDP of Accelerate wants an accelerator; here it runs on the CPU with Gloo, so its state is told that it is FSDP.
 """
@@ -41,7 +41,7 @@ CASES = {  # name: FSDP's version, state_dict_type, use_dcp, optimizer, more
     "fsdp2_bf16": (2, "SHARDED_STATE_DICT", True, "AdamW", {"bf16": True}),
     "fsdp2_bf16_ranks": (2, "SHARDED_STATE_DICT", False, "AdamW", {"bf16": True}),
 }
-GOLDEN = ["fsdp1_sgd", "fsdp2_ranks"]
+GOLDEN = ["fsdp1_sgd", "fsdp1_local", "fsdp2_ranks"]
 
 
 def waves(count, start, pace):

@@ -67,10 +67,15 @@ void use_options_of_torch(TorchDict& group, const std::string& own_class) {
   }
 }
 
-// The names of entries in DeepSpeed's own optimizers, and PyTorch's.
-std::string entry_of_torch(const std::string& entry, const std::string& own_class) {
+// Returns PyTorch's name of an entry in the state of DeepSpeed's own optimizers; nullopt for what
+// nothing reads: a second moment of Lion, which is 0, and a second name of Adagrad's sums.
+std::optional<std::string> entry_of_torch(const std::string& entry, const std::string& own_class,
+                                          const std::vector<std::string>& all) {
   if (own_class == "Lion" && entry == "exp_avg") return "state1";
-  if (own_class == "Adagrad" && entry == "exp_avg_sq") return "sum";
+  if (own_class == "Lion" && entry == "exp_avg_sq") return std::nullopt;
+  if (own_class == "Adagrad" && entry == "exp_avg_sq")
+    return std::ranges::find(all, "sum") == all.end() ? std::optional<std::string>("sum")
+                                                      : std::nullopt;
   return entry;
 }
 
@@ -116,11 +121,18 @@ class FlatOptimizer {
     StateDict state = StateDict::Dict();
     if (const auto entries = entries_.find(*saved); entries != entries_.end())
       for (const auto& entry : entries->second)
-        state[entry_of_torch(entry, own_class_)] = load_part(
-            tensors_, outlines_.at(stored_name(*saved, entry)), stored_name(name, entry), shards_);
+        if (const auto own = entry_of_torch(entry, own_class_, entries->second))
+          state[*own] = load_part(tensors_, outlines_.at(stored_name(*saved, entry)),
+                                  stored_name(name, entry), shards_);
     if (const auto numbers = optimizer_.numbers.find(*saved); numbers != optimizer_.numbers.end())
       for (const auto& [entry, value] : numbers->second.by_entry)
         state[entry] = accelerate::state_of(*value, content_, stored_name(*saved, entry));
+    if (own_class_ == "SGD") {  // ZeRO 3 counts its steps in vain.
+      StateDict kept = StateDict::Dict();
+      for (const auto& [entry, value] : state.dict())
+        if (entry != "step") kept[entry] = value;
+      return kept;
+    }
     if (state.find("step") == nullptr) add_step_of_group(state, *saved);
     return state;
   }

@@ -70,17 +70,13 @@ StateWriter writer_of(FileSystem& files, const std::filesystem::path& folder) {
   if (names.contains(Manifest::kName) || names.contains("accelerator.json"))
     return StateWriter::this_library;
   if (is_of_python_trainer(names)) return StateWriter::python_trainer;
-  constexpr std::array kTelling = {"optimizer.bin",
-                                   "scheduler.bin",
-                                   "random_states_0.pkl",
-                                   "scaler.pt",
-                                   "custom_checkpoint_0.pkl",
-                                   "pytorch_model_fsdp_0",
-                                   "pytorch_model_fsdp_0_rank0.bin",
-                                   "pytorch_model_fsdp_rank0.bin",
-                                   "pytorch_model_fsdp.bin"};
+  constexpr std::array kTelling = {"optimizer.bin", "scheduler.bin", "random_states_0.pkl",
+                                   "scaler.pt", "custom_checkpoint_0.pkl"};
+  const auto is_fsdps = [](const std::string& name) {
+    return name.starts_with("pytorch_model_fsdp");
+  };
   return std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); }) ||
-                 holds_deepspeed(files, folder)
+                 std::ranges::any_of(names, is_fsdps) || holds_deepspeed(files, folder)
              ? StateWriter::python_accelerate
              : StateWriter::this_library;
 }

@@ -58,6 +58,10 @@ std::string fsdp_name(std::string_view kind, int number, const Names& names) {
         kind == kFsdpModel ? numbered(plain, number, ".bin") : std::string()}) {
     if (names.contains(name)) return name;
   }
+  // Files of ranks without the first one: who opens them says so.
+  for (const auto& name : names)
+    if (name.starts_with(stem + "_rank") || (number == 0 && name.starts_with(plain + "_rank")))
+      return name;
   return "";
 }
 

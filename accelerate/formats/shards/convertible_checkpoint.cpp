@@ -1,10 +1,14 @@
 #include "accelerate/formats/shards/convertible_checkpoint.h"
 
+#include <algorithm>
+#include <array>
+
 #include "accelerate/base/durable_directories.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/documents/python_json.h"
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/shards/shard_files.h"
 
@@ -14,6 +18,23 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr DocumentLimits kStateLimits{.max_bytes = std::size_t{256} << 20, .max_depth = 64};
+
+constexpr const char* kTrainerState = "trainer_state.json";
+
+// Whether a file of a Trainer's checkpoint is for any reader, and no state of save_state or of the
+// loop.
+bool is_for_all(const std::string& name) {
+  constexpr std::array kOwn = {"accelerator", "training_args", "training_loop", "scaler"};
+  constexpr std::array kNumbered = {"model",      "optimizer",     "scheduler",
+                                    "dataloader", "random_states", "custom_checkpoint"};
+  const std::string stem = name.substr(0, name.find('.'));
+  const auto is_of = [&](const std::string& kind) {
+    return stem == kind ||
+           (stem.starts_with(kind + "_") && parse_int(stem.substr(kind.size() + 1)));
+  };
+  return !name.ends_with(".safetensors") && std::ranges::find(kOwn, stem) == kOwn.end() &&
+         std::ranges::none_of(kNumbered, is_of);
+}
 
 }  // namespace
 
@@ -46,6 +67,29 @@ std::vector<Path> ConvertibleCheckpoint::tensor_files_of(const std::string& stem
 Node ConvertibleCheckpoint::state_of(const std::string& stem) const {
   const Path path = source_ / (stem + ".json");
   return read_json(read_file(files_, path, kStateLimits.max_bytes), path.string(), kStateLimits);
+}
+
+std::optional<std::int64_t> ConvertibleCheckpoint::trainer_step() const {
+  if (!has(kTrainerState)) return std::nullopt;
+  const std::string text = read_file(files_, source_ / kTrainerState, kStateLimits.max_bytes);
+  const Node state =
+      read_json(with_quoted_infinities(text), (source_ / kTrainerState).string(), kStateLimits);
+  const Node* step = state.find("global_step");
+  const auto number = step == nullptr ? std::nullopt : parse_int(step->text);
+  if (number && *number >= 0) return number;
+  throw CheckpointError((source_ / kTrainerState).string() + " has no global_step");
+}
+
+std::vector<std::string> ConvertibleCheckpoint::copy_trainer_files(const Path& output) {
+  std::vector<std::string> copied;
+  for (const auto& name : names_) {
+    if (!is_for_all(name)) continue;
+    write_file_atomically(files_, output / name,
+                          read_file(files_, source_ / name, kStateLimits.max_bytes));
+    done_.insert(name.substr(0, name.find('.')));
+    copied.push_back(name);
+  }
+  return copied;
 }
 
 Node ConvertibleCheckpoint::initial_rate(std::size_t number, const Node& group) const {

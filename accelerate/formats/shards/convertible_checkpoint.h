@@ -1,8 +1,10 @@
 // A checkpoint of save_state that is to be written for Python.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +30,13 @@ class ConvertibleCheckpoint {
   [[nodiscard]] std::vector<std::filesystem::path> tensor_files_of(const std::string& stem) const;
   /// Returns what the JSON file of that stem holds. Throws CheckpointError.
   [[nodiscard]] Node state_of(const std::string& stem) const;
+
+  /// Returns the step at which a Trainer saved the checkpoint; nullopt if none did. Throws
+  /// CheckpointError.
+  [[nodiscard]] std::optional<std::int64_t> trainer_step() const;
+  /// Copies what a Trainer writes for any reader into `output`: its own state, and the files of
+  /// config and tokenizer. Returns their names.
+  std::vector<std::string> copy_trainer_files(const std::filesystem::path& output);
 
   /// Returns the rate with which a group of an optimizer began, as its schedule kept it, else its
   /// present one; null if it has none.

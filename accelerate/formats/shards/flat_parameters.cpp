@@ -47,18 +47,20 @@ bool FlatParameters::is_flat(const std::string& name) {
 
 void FlatParameters::add(const std::string& name, std::int64_t numel, const TorchShards& part,
                          std::size_t file) {
-  Flat& flat = flat_[name.substr(0, name.size() - kFlat.size())];
-  const bool is_first = flat.elements.numel() == 0;
-  if (!is_first && flat.numel != numel)
-    throw CheckpointError("ranks say different sizes of '" + name + "'");
-  flat.numel = numel;
+  const auto [place, is_first] = flat_.try_emplace(name.substr(0, name.size() - kFlat.size()));
+  Flat& flat = place->second;
+  if (is_first) flat.numel = numel;
+  if (flat.numel != numel)
+    throw CheckpointError("'" + name + "' has " + std::to_string(numel) + " elements here and " +
+                          std::to_string(flat.numel) +
+                          " there: are files of several saves mixed? Copy all files of one save");
   for (const auto& [offsets, tensor] : part.parts) {
     const bool follows = offsets.size() == 1 && tensor.shape.size() == 1 && tensor.contiguous() &&
                          offsets[0] == flat.elements.numel();
     if (!follows || tensor.shape[0] > numel - flat.elements.numel())
       throw CheckpointError("the part of '" + name +
                             "' does not follow that of the rank before: are files of several saves "
-                            "mixed?");
+                            "mixed? Copy all files of one save");
     if (tensor.shape[0] > 0) flat.elements.add(tensor, file);
   }
 }

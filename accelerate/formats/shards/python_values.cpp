@@ -77,10 +77,41 @@ std::string python_schedule(const Node& node) {
 }
 
 std::string python_scaler(const Node& node) {
-  Node known = node;
-  std::erase_if(known.entries,
-                [](const NodeEntry& entry) { return entry.key == "_hysteresis_tracker"; });
+  Node known = node;  // What only DeepSpeed's scaler has is left out.
+  std::erase_if(known.entries, [](const NodeEntry& entry) {
+    return entry.key.starts_with('_') && entry.key != "_growth_tracker";
+  });
   return python_value(known);
+}
+
+std::string deepspeed_scaler(const Node& node) {
+  const auto number = [&](const char* name, double fallback) {
+    const Node* found = node.find(name);
+    return found == nullptr ? fallback : parse_double(found->text).value_or(fallback);
+  };
+  const auto whole = [&](const char* name, double fallback) {
+    return integer(static_cast<std::int64_t>(number(name, fallback)));
+  };
+  const auto flag = [&](const char* name, bool fallback) {
+    const Node* found = node.find(name);
+    return found == nullptr ? fallback : found->text == "true";
+  };
+  const bool is_dynamic = flag("_dynamic", true);
+  std::string entries =
+      text("cur_scale") + real(number("scale", 65536)) + text("dynamic") + boolean(is_dynamic);
+  if (is_dynamic)
+    entries +=
+        text("cur_iter") + integer(static_cast<std::int64_t>(number("_growth_tracker", 0)) + 1) +
+        text("last_overflow_iter") + integer(-1) + text("scale_factor") +
+        real(number("growth_factor", 2)) + text("scale_window") + whole("growth_interval", 1000) +
+        text("min_scale") + real(number("_min_scale", 1)) + text("delayed_shift") +
+        whole("_hysteresis", 1) + text("cur_hysteresis") +
+        whole("_hysteresis_tracker", number("_hysteresis", 1)) + text("consecutive_hysteresis") +
+        boolean(flag("_consecutive_hysteresis", false)) + text("raise_error_at_min_scale") +
+        boolean(true) + text("dtype") + global("torch.float16");
+  const std::string kind = is_dynamic ? "DynamicLossScaler" : "LossScaler";
+  return text("dynamic_loss_scale") + boolean(is_dynamic) + text("overflow") + boolean(false) +
+         text("loss_scaler") + object("deepspeed.runtime.fp16.loss_scaler." + kind, dict(entries));
 }
 
 }  // namespace accelerate::detail

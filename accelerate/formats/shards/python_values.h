@@ -17,4 +17,8 @@ namespace accelerate::detail {
 /// The state of torch.amp.GradScaler.
 [[nodiscard]] std::string python_scaler(const Node& node);
 
+/// The entries of a state of DeepSpeed's that are about the loss scale, without a dict around them:
+/// its own object, which counts good steps by differences.
+[[nodiscard]] std::string deepspeed_scaler(const Node& node);
+
 }  // namespace accelerate::detail

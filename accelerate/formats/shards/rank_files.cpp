@@ -49,11 +49,20 @@ class Gatherer {
  private:
   // A rank's file may have parameters by their own names too: its elements of them, without a shape.
   void add_flat(std::size_t ranks) {
-    auto whole = flat_->parts(ranks);
+    auto whole = parts_of_flat(ranks);
     std::set<std::string> names;
     for (const auto& part : whole) names.insert(part.name);
     std::erase_if(parts_.found, [&](const auto& part) { return names.contains(part.name); });
     for (auto& part : whole) parts_.found.push_back(std::move(part));
+  }
+
+  [[nodiscard]] std::vector<FoundPart> parts_of_flat(std::size_t ranks) const {
+    try {
+      return flat_->parts(ranks);
+    } catch (const CheckpointError&) {
+      throw_with_context<CheckpointError>("'" + path_.string() +
+                                          "' and the files of the ranks before it do not fit");
+    }
   }
 
   void visit(const TorchValue& value, Steps& steps) {
@@ -103,8 +112,7 @@ class Gatherer {
   // Several ranks may have the same part, as in hybrid sharding.
   void add_shards(const std::string& name, const TorchShards& shards) {
     const bool is_flat = detail::FlatParameters::is_flat(name);
-    if (is_flat && flat_ != nullptr && shards.shape.size() == 1)
-      return flat_->add(name, shards.shape[0], shards, file_);
+    if (is_flat && flat_ != nullptr) return add_flat_part(name, shards);
     if (is_flat)
       throw CheckpointError(
           "'" + path_.string() +
@@ -118,6 +126,19 @@ class Gatherer {
       if (empty || !tiles_.emplace(name, offsets, tensor.shape).second) continue;
       has_part_.insert(name);
       parts_.add(name, offsets, tensor, file_, shards.shape);
+    }
+  }
+
+  void add_flat_part(const std::string& name, const TorchShards& shards) {
+    if (shards.shape.size() != 1)
+      throw CheckpointError("'" + path_.string() + "' has " +
+                            count_of(shards.shape.size(), "dimension") + " of '" + name +
+                            "'; a flat parameter has 1: it is damaged");
+    try {
+      flat_->add(name, shards.shape[0], shards, file_);
+    } catch (const CheckpointError&) {
+      throw_with_context<CheckpointError>("'" + path_.string() + "' does not fit the files of " +
+                                          "the ranks before it");
     }
   }
 

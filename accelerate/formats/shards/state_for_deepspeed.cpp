@@ -1,6 +1,7 @@
 #include "accelerate/formats/shards/state_for_deepspeed.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -97,6 +98,8 @@ class Engine {
 
   void write_states(const Path& zero) {
     const Node* states = state_.find("state");
+    for (const auto& name : trained_)
+      if (states == nullptr || !is_told(*states, name)) write_fresh_state(zero, name);
     if (states == nullptr) return;
     const auto moments = ShardCatalogue::open(source_.tensor_files_of(optimizer_stem_), files_);
     for (const auto& [told, line, fields] : states->entries) {
@@ -106,13 +109,50 @@ class Engine {
         require_name_of_folder(field);
         if (const Node* tensor = value.find("$tensor")) {
           const auto* found = moments.find(name_in_shards(optimizer_stem_, tensor->text));
-          write_tensor(zero / name / (field + ".pt"),
-                       found != nullptr ? *found : moments.at(tensor->text));
+          for (const auto& own : names_in_deepspeed(field))
+            write_tensor(zero / name / (own + ".pt"),
+                         found != nullptr ? *found : moments.at(tensor->text));
         } else if (field == "step" && !value.is_null()) {
           write_step(zero / name / "step.pt", parse_double(value.text).value_or(0));
         }
       }
     }
+  }
+
+  // DeepSpeed's own Lion and Adagrad have other names, PyTorch's Adagrad has ours. DeepSpeed's Lion
+  // asks for a second moment too, which it never reads.
+  [[nodiscard]] std::vector<std::string> names_in_deepspeed(const std::string& field) const {
+    const Node* kind = state_.find("class");
+    if (kind != nullptr && kind->text == "Lion" && field == "state1")
+      return {"exp_avg", "exp_avg_sq"};
+    if (kind != nullptr && kind->text == "Adagrad" && field == "sum") return {"sum", "exp_avg_sq"};
+    return {field};
+  }
+
+  // Whether the states have the parameter, by its own name or beside a second model's.
+  static bool is_told(const Node& states, const std::string& name) {
+    return std::ranges::any_of(states.entries, [&](const NodeEntry& entry) {
+      return ConvertibleCheckpoint::plain(entry.key) == name;
+    });
+  }
+
+  // A parameter that was not stepped yet has no state here. DeepSpeed asks for zeros.
+  void write_fresh_state(const Path& zero, const std::string& name) {
+    const ShardedTensor& tensor = weight(name);
+    const Node* kind = state_.find("class");
+    const std::string own = kind == nullptr ? "" : kind->text;
+    if (own != "Adam" && own != "AdamW" && own != "Lion") return;
+    for (const char* field : {"exp_avg", "exp_avg_sq"}) {
+      TorchArchiveWriter writer(files_, zero / name / (std::string(field) + ".pt"),
+                                {{"param", tensor.dtype, tensor.shape}});
+      writer.append([&](const ByteSink& sink) {
+        ShardCatalogue::stream(tensor, [&](std::span<const std::byte> piece) {
+          sink(std::vector<std::byte>(piece.size()));
+        });
+      });
+      writer.commit();
+    }
+    write_step(zero / name / "step.pt", 0);
   }
 
   // PyTorch's optimizers count in tensors; DeepSpeed's take these too.
@@ -141,8 +181,7 @@ class Engine {
     for (std::size_t g = 0; g < groups_.size(); ++g) groups += group(g);
     // ZeRO 3 gives the same object to all groups: a tensor would count the steps of each.
     const bool is_plain = groups_.size() > 1 || steps_ == 0;
-    const std::string step =
-        steps_ == 0 ? "" : text("step") + (is_plain ? integer(steps_) : step_tensor());
+    const std::string step = text("step") + (is_plain ? integer(steps_) : step_tensor());
     const std::string first = dict(integer(0) + dict(step));
     std::string entries = text("ds_version") + text(kUniversalVersion) + text("param_groups") +
                           list(groups) + text("optimizer_state_dict") +
@@ -155,29 +194,9 @@ class Engine {
     writer.commit();
   }
 
-  // DeepSpeed's own object, which counts good steps by differences.
   [[nodiscard]] std::string loss_scaler() const {
     if (!source_.has("scaler.json")) return "";
-    const Node scaler = source_.state_of("scaler");
-    const auto number = [&](const char* name, double fallback) {
-      const Node* found = scaler.find(name);
-      return found == nullptr ? fallback : parse_double(found->text).value_or(fallback);
-    };
-    const auto whole = [&](const char* name, double fallback) {
-      return integer(static_cast<std::int64_t>(number(name, fallback)));
-    };
-    return text("dynamic_loss_scale") + boolean(true) + text("overflow") + boolean(false) +
-           text("loss_scaler") +
-           object("deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler",
-                  dict(text("cur_scale") + real(number("scale", 65536)) + text("cur_iter") +
-                       integer(static_cast<std::int64_t>(number("_growth_tracker", 0)) + 1) +
-                       text("last_overflow_iter") + integer(-1) + text("scale_factor") +
-                       real(number("growth_factor", 2)) + text("scale_window") +
-                       whole("growth_interval", 1000) + text("min_scale") + integer(1) +
-                       text("delayed_shift") + integer(2) + text("cur_hysteresis") +
-                       whole("_hysteresis_tracker", 2) + text("consecutive_hysteresis") +
-                       boolean(false) + text("raise_error_at_min_scale") + boolean(true) +
-                       text("dtype") + global("torch.float16")));
+    return detail::deepspeed_scaler(source_.state_of("scaler"));
   }
 
   // A schedule of PyTorch reads its own keys, one of DeepSpeed's the last.
@@ -237,8 +256,9 @@ class Engine {
   std::int64_t steps_ = 0;
 };
 
-StateForPython converted(ConvertibleCheckpoint& source, const Path& output, FileSystem& files) {
-  StateForPython result;
+// Converts the models with their optimizers. `tag`: how the folder of a number is called.
+void convert_engines(ConvertibleCheckpoint& source, const Path& output, FileSystem& files,
+                     const std::function<std::string(int)>& tag, StateForPython& result) {
   const auto has_model = [&](int number) {
     return !source.tensor_files_of(ConvertibleCheckpoint::numbered("model", number)).empty();
   };
@@ -246,31 +266,47 @@ StateForPython converted(ConvertibleCheckpoint& source, const Path& output, File
     return source.has(ConvertibleCheckpoint::numbered("optimizer", number) + ".json");
   };
   for (int i = 0; has_model(i) || has_optimizer(i); ++i) {
-    const std::string stem = ConvertibleCheckpoint::numbered("model", i);
-    const std::string tag = ConvertibleCheckpoint::numbered("pytorch_model", i);
-    source.convert(stem, [&] {
+    source.convert(ConvertibleCheckpoint::numbered("model", i), [&] {
       if (!has_model(i) || !has_optimizer(i))
         throw CheckpointError(
             "the checkpoint has no " +
             ConvertibleCheckpoint::numbered(has_model(i) ? "optimizer" : "model", i) +
             "; an engine of DeepSpeed has a model and its optimizer");
-      Engine(source, i, files).write(output / tag);
+      Engine(source, i, files).write(output / tag(i));
     });
     source.convert(ConvertibleCheckpoint::numbered("optimizer", i), [] {});
-    result.written.push_back(tag);
+    result.written.push_back(tag(i));
   }
   if (result.written.empty()) throw CheckpointError("the checkpoint has no model");
+}
+
+void convert_schedules(ConvertibleCheckpoint& source, const Path& output, FileSystem& files,
+                       const std::string& extension, StateForPython& result) {
   for (int i = 0; source.has(ConvertibleCheckpoint::numbered("scheduler", i) + ".json"); ++i) {
     const std::string stem = ConvertibleCheckpoint::numbered("scheduler", i);
     source.convert(stem, [&] {
-      write_file_atomically(files, output / (stem + ".bin"),
+      write_file_atomically(files, output / (stem + extension),
                             value_archive(detail::python_schedule(source.state_of(stem))));
     });
-    result.written.push_back(stem + ".bin");
+    result.written.push_back(stem + extension);
   }
+}
+
+// Transformers' Trainer looks for folders by its own names.
+StateForPython converted(ConvertibleCheckpoint& source, const Path& output, FileSystem& files) {
+  StateForPython result;
+  const auto step = source.trainer_step();
+  const auto tag = [&](int number) {
+    return step && number == 0 ? "global_step" + std::to_string(*step)
+                               : ConvertibleCheckpoint::numbered("pytorch_model", number);
+  };
+  convert_engines(source, output, files, tag, result);
+  convert_schedules(source, output, files, step ? ".pt" : ".bin", result);
   if (source.has("scaler.json")) source.convert("scaler", [] {});
-  write_file_atomically(files, output / "latest_universal", "pytorch_model");
+  write_file_atomically(files, output / "latest_universal", tag(0));
   result.written.emplace_back("latest_universal");
+  if (step)
+    for (auto& name : source.copy_trainer_files(output)) result.written.push_back(std::move(name));
   result.left = source.left();
   return result;
 }

@@ -12,6 +12,8 @@ namespace accelerate {
 /// Converts the checkpoint in `source` to a new folder `output`. With load_universal, DeepSpeed
 /// reads it under ZeRO 1 to 3 on any number of ranks, by load_state of Python Accelerate, or by
 /// load_checkpoint with the tag pytorch_model (pytorch_model_1, … for further models).
+/// The checkpoint of a Trainer, which has a trainer_state.json, becomes one of Transformers' Trainer:
+/// the tag is global_step<step> then, and config, tokenizer and trainer_state.json are copied.
 /// Throws as write_state_for_python(), also for models without an optimizer each, and for names of
 /// parameters that are no names of folders. Cost and memory are as there.
 StateForPython write_state_for_deepspeed(const std::filesystem::path& source,

@@ -9,6 +9,7 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/documents/python_json.h"
 
 namespace accelerate {
 namespace {
@@ -109,11 +110,17 @@ void for_each_field(State& state, Field&& field) {
   field("train_batch_size", state.train_batch_size);
 }
 
+// NaN and infinities are in quotes then.
+bool is_number(const Node& value) {
+  return value.is_scalar() && (!value.quoted || value.text == "NaN" || value.text == "Infinity" ||
+                               value.text == "-Infinity");
+}
+
 void read_history(const Node& node, std::vector<LogValues>& history) {
   for (const Node& item : node.items) {
     LogValues values;
     for (const auto& [name, line, value] : item.entries) {
-      if (!value.is_scalar() || value.quoted) continue;
+      if (!is_number(value)) continue;
       double number = 0;
       read_state(value, number);
       values.set(name, number);
@@ -180,7 +187,7 @@ std::string TrainerState::to_json() const {
 }
 
 TrainerState TrainerState::from_json(std::string_view text, const std::string& name) {
-  const Node root = read_json(text, name, kStateLimits);
+  const Node root = read_json(detail::with_quoted_infinities(text), name, kStateLimits);
   if (!root.is_map() || root.find("global_step") == nullptr)
     throw ConfigError(name + " is not a trainer_state.json: it has no global_step");
   TrainerState state;

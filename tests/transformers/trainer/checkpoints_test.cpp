@@ -1,7 +1,10 @@
 // Which checkpoints stay.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
+#include "accelerate/transformers/trainer/trainer_state.h"
 #include "tests/support/support.h"
 
 namespace accelerate::detail {
@@ -50,6 +53,21 @@ TEST(Checkpoints, TakesNothingElseForACheckpoint) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found.front().number, 3);
   EXPECT_TRUE(step_checkpoints(folder.path() / "absent").empty());
+}
+
+// Python writes what JSON has no numbers for, and so does this Trainer: gradients of fp16 overflow.
+TEST(Checkpoints, TheStateKeepsNanAndInfinities) {
+  const auto state = TrainerState::from_json(
+      R"({"global_step": 3, "best_metric": -Infinity, "best_model_checkpoint": "a NaN \\\" Infinity",
+          "log_history": [{"grad_norm": NaN, "loss": Infinity, "step": 3}]})",
+      "trainer_state.json");
+  for (const TrainerState& one : {state, TrainerState::from_json(state.to_json(), "again")}) {
+    ASSERT_EQ(one.log_history.size(), 1U);
+    EXPECT_TRUE(std::isnan(one.log_history[0]["grad_norm"]));
+    EXPECT_EQ(one.log_history[0]["loss"], HUGE_VAL);
+    EXPECT_EQ(one.best_metric, -HUGE_VAL);
+    EXPECT_EQ(one.best_model_checkpoint, "a NaN \\\" Infinity");
+  }
 }
 
 }  // namespace

@@ -109,16 +109,21 @@ def python_callbacks(spec, recorder):
     return callbacks + [recorder]
 
 
+def evaluation_rows(given):
+    if given is None or isinstance(given, str):
+        return given and Rows(read_json(given))
+    return {name: Rows(read_json(file)) for name, file in given.items()}
+
+
 def python_trainer(spec, recorder):
     arguments = transformers.TrainingArguments(**spec["arguments"])
     tokenizer = transformers.AutoTokenizer.from_pretrained(spec["tokenizer"]) if "tokenizer" in spec else None
-    evaluation = spec["data"]["eval"]
     metrics = sums if spec.get("function_metrics") else scores(spec["metrics"]) if spec.get("metrics") else None
     kind = Stream if spec.get("streams") else Rows
     trainer = (transformers.Trainer if spec.get("whole") else MeanOfAll)(
         model=getattr(transformers, AUTO_MODELS[spec["task"]]).from_pretrained(spec["model"]), args=arguments, data_collator=python_collator(spec, tokenizer),
         train_dataset=kind(read_json(spec["data"]["train"])),
-        eval_dataset={name: Rows(read_json(file)) for name, file in evaluation.items()} if isinstance(evaluation, dict) else Rows(read_json(evaluation)),
+        eval_dataset=evaluation_rows(spec["data"].get("eval")),
         processing_class=tokenizer, compute_metrics=metrics, compute_loss_func=loss_of if spec.get("compute_loss") else None,
         callbacks=python_callbacks(spec, recorder))
     trainer.remove_callback(trainer_callback.PrinterCallback)
