@@ -37,8 +37,8 @@ C10dConnection join_group(const C10dGroup& group,
     ask_engine(group);
     throw;
   }
-  const auto look = [&group, diagnosis] {  // The engine may keep it.
-    if (group.look) group.look();
+  const auto look = [look = group.look, diagnosis] {  // The engine may keep it.
+    if (look) look();
     diagnosis->throw_if_a_peer_failed();
   };
   try {

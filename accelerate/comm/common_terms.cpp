@@ -15,14 +15,11 @@
 namespace accelerate::detail {
 namespace {
 
-// What a rank says of itself: lines, of which the process card is the rest.
+// What a rank says of itself: lines, after those of its process card.
 struct Terms {
   std::string wish, build, address, card;
 
-  [[nodiscard]] std::vector<std::uint8_t> bytes() const {
-    const std::string text = join({wish, build, address, card}, "\n");
-    return {text.begin(), text.end()};
-  }
+  [[nodiscard]] std::string lines() const { return join({wish, build, address}, "\n"); }
 };
 
 std::string take_line(std::string_view& text) {
@@ -33,14 +30,12 @@ std::string take_line(std::string_view& text) {
 }
 
 // Text in a store is not trusted.
-Terms terms_in(const std::vector<std::uint8_t>& bytes, int rank) {
-  const std::string text(bytes.begin(), bytes.end());
-  std::string_view rest = text;
+Terms terms_in(std::string_view text, int rank) {
   Terms terms;
-  terms.wish = take_line(rest);
-  terms.build = untrusted_text(take_line(rest));
-  terms.address = untrusted_text(take_line(rest));
-  terms.card = rest;
+  for (const char* end : {"\n", "\n", ""}) terms.card += take_line(text) + end;
+  terms.wish = take_line(text);
+  terms.build = untrusted_text(take_line(text));
+  terms.address = untrusted_text(take_line(text));
   if (terms.wish == "nothing" || terms.wish == "'gloo'" || terms.wish == "'shared_memory'")
     return terms;
   throw CommError("the job's store says that rank " + std::to_string(rank) +
@@ -53,6 +48,26 @@ std::string name_of(int rank, const Terms& terms) {
   const std::string at = terms.address.empty() ? "" : "at " + terms.address;
   return "rank " + std::to_string(rank) + " (" +
          join(process.empty() ? std::vector{at} : std::vector{process, at}, ", ") + ")";
+}
+
+// Throws ConfigError if the terms of a rank differ from those of rank 0.
+void compare_terms(const std::vector<std::string>& notes) {
+  const Terms first = terms_in(notes.front(), 0);
+  for (int rank = 1; rank < static_cast<int>(notes.size()); ++rank) {
+    const Terms theirs = terms_in(notes[static_cast<std::size_t>(rank)], rank);
+    if (theirs.build != first.build) {
+      throw ConfigError(name_of(0, first) + " runs with " + first.build + ", and " +
+                            name_of(rank, theirs) + " with " +
+                            (theirs.build.empty() ? "another version" : theirs.build) +
+                            ". All ranks need the same version: install it on all machines.",
+                        error_name::kDifferentLibtorch);
+    }
+    if (theirs.wish == first.wish) continue;
+    throw ConfigError("ACCELERATE_COMM asks for " + first.wish + " on rank 0 and for " +
+                          theirs.wish + " on rank " + std::to_string(rank) +
+                          "; all ranks need the same",
+                      error_name::kSettingsDiffer);
+  }
 }
 
 }  // namespace
@@ -70,31 +85,16 @@ void refuse_on_all_ranks(const c10::intrusive_ptr<c10d::Store>& store,
 
 void require_common_terms(const c10::intrusive_ptr<c10d::Store>& store,
                           const SelectionOptions& options) {
-  const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
   const Terms mine{.wish = options.wish.empty() ? "nothing" : "'" + options.wish + "'",
                    .build = options.build.empty() ? own_build() : options.build,
                    .address = options.address,
-                   .card = own_process_card()};
-  store->set(key(options.rank), mine.bytes());
-  GroupDiagnosis(store, options.rank, options.size, options.times.timeout)
-      .wait_for_everyone_to_join(options.times.meeting);
-  const Terms first = terms_in(store->get(key(0)), 0);
-  for (int rank = 1; rank < options.size; ++rank) {
-    const Terms theirs = terms_in(store->get(key(rank)), rank);
-    if (theirs.build != first.build) {
-      refuse_on_all_ranks(store, options,
-                          name_of(0, first) + " runs with " + first.build + ", and " +
-                              name_of(rank, theirs) + " with " +
-                              (theirs.build.empty() ? "another version" : theirs.build) +
-                              ". All ranks need the same version: install it on all machines.",
-                          error_name::kDifferentLibtorch);
-    }
-    if (theirs.wish == first.wish) continue;
-    refuse_on_all_ranks(store, options,
-                        "ACCELERATE_COMM asks for " + first.wish + " on rank 0 and for " +
-                            theirs.wish + " on rank " + std::to_string(rank) +
-                            "; all ranks need the same",
-                        error_name::kSettingsDiffer);
+                   .card = {}};
+  GroupDiagnosis group(store, options.rank, options.size, options.times.timeout);
+  try {
+    group.wait_for_everyone_to_join(options.times.meeting, {}, {mine.lines(), compare_terms});
+  } catch (const ConfigError&) {
+    group.let_all_find_out();
+    throw;
   }
 }
 

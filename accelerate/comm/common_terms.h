@@ -32,10 +32,10 @@ struct SelectionOptions {
 /// The LibTorch that this library was built for, such as "LibTorch 2.13.0".
 [[nodiscard]] std::string own_build();
 
-/// Waits for the terms of all ranks, and compares them with those of rank 0: the wish, and the
-/// version of LibTorch, whose releases do not understand each other's groups. [collective] Throws
-/// ConfigError on all ranks if they differ, with the rank, its process and its address; CommError at
-/// the deadline. Cost: one value in the store from each rank, which all read.
+/// Waits for the terms of all ranks. Rank 0 compares them with its own: the wish, and the version of
+/// LibTorch, whose releases do not understand each other's groups. [collective] Throws ConfigError
+/// on all ranks if they differ, with the rank, its process and its address; CommError at the
+/// deadline. Cost: as GroupDiagnosis::wait_for_everyone_to_join.
 void require_common_terms(const c10::intrusive_ptr<c10d::Store>& store,
                           const SelectionOptions& options);
 

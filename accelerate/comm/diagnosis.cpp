@@ -88,38 +88,6 @@ std::vector<std::string> GroupDiagnosis::keys_of_all(const char* kind) const {
   return keys;
 }
 
-std::string GroupDiagnosis::missing_ranks() {
-  std::vector<std::string> missing;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!store_->check({key("joined", rank)})) missing.push_back(std::to_string(rank));
-  }
-  return join(missing, ", ");
-}
-
-void GroupDiagnosis::wait_for_everyone_to_join(const Deadline& deadline,
-                                               const std::function<void()>& look) {
-  const auto keys = keys_of_all("joined");
-  Waiting waiting([] { return "joining the group"; }, *this, deadline);
-  try {
-    store_->set(key("joined", rank_), to_bytes(own_process_card()));
-    // Polls instead of waiting: c10d prints a warning when a wait ends early.
-    while (!store_->check(keys)) {
-      std::this_thread::sleep_for(kPoll);
-      if (look) look();
-      if (waiting.report_is_due()) {
-        get_logger("accelerate.comm")
-            .warning(who() + " waits for rank " + missing_ranks() + " to join",
-                     {.main_process_only = false});
-      }
-    }
-    read_cards();
-  } catch (const CommError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw_failure("joining the group", error);
-  }
-}
-
 void GroupDiagnosis::let_all_find_out() noexcept {
   const auto end = std::chrono::steady_clock::now() + std::min(timeout_, kOfSlowRanks);
   try {
@@ -252,27 +220,15 @@ void GroupDiagnosis::throw_if_next_rank_waits_elsewhere(const CallInGroup& call)
                   error_name::kDifferentCollectives);
 }
 
-void GroupDiagnosis::read_cards() {
-  for (const auto& key : keys_of_all("joined")) {
-    const auto bytes = store_->get(key);
-    cards_.emplace_back(bytes.begin(), bytes.end());
-  }
-}
-
-std::string GroupDiagnosis::name_of(int rank) const {
-  const auto index = static_cast<std::size_t>(rank);
-  const std::string process = index < cards_.size() ? describe_process(cards_[index]) : "";
-  return "rank " + std::to_string(rank) + (process.empty() ? "" : " (" + process + ")");
-}
-
 bool GroupDiagnosis::is_stopped(int rank) const {
-  return name_of(rank).find(", which is stopped") != std::string::npos;
+  const auto card = cards_.find(rank);
+  return card != cards_.end() && describe_process(card->second).ends_with(", which is stopped");
 }
 
 std::string GroupDiagnosis::lost_processes() const {
   std::string text;
-  for (int rank = 0; rank < static_cast<int>(cards_.size()); ++rank) {
-    const std::string process = describe_process(cards_[static_cast<std::size_t>(rank)]);
+  for (const auto& [rank, card] : cards_) {
+    const std::string process = describe_process(card);
     if (process.find(", which ") == std::string::npos) continue;
     text += " Rank " + std::to_string(rank) + " is " + process + ".";
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,12 +37,22 @@ class Store;
 
 namespace accelerate::detail {
 
+class RollCall;
+
 /// A call that ranks of a group make together.
 struct CallInGroup {
   std::string what;          ///< E.g. "all_reduce of Float[4]".
   std::uint64_t number = 0;  ///< Position among the group's collectives; 0 for a message.
   int peer = -1;             ///< The rank at the other end of a message; -1 for a collective.
   std::uint64_t bytes = 0;   ///< That this rank contributes.
+};
+
+/// What ranks tell each other when they join a group, besides their process cards.
+struct JoinTerms {
+  std::string own;  ///< Lines that this rank says.
+  /// Called on rank 0 with the lines of all ranks, by rank; the process card is the first three.
+  /// What it throws, all ranks throw.
+  std::function<void(const std::vector<std::string>&)> judge = {};
 };
 
 class GroupDiagnosis {
@@ -53,7 +64,9 @@ class GroupDiagnosis {
 
   /// Waits until all ranks have joined; logs the missing ranks every 5 s. Calls `look` every few ms
   /// and passes on what it throws. At the deadline throws a CommError that names the missing ranks.
-  void wait_for_everyone_to_join(const Deadline& deadline, const std::function<void()>& look = {});
+  /// Cost: rank 0 reads what every rank says, another rank one note and the cards of its machine.
+  void wait_for_everyone_to_join(const Deadline& deadline, const std::function<void()>& look = {},
+                                 const JoinTerms& terms = {});
 
   /// To be called by every rank before it throws an error that all ranks have found in the store,
   /// each independently. Rank 0 returns when all ranks have called, or after 30 s at most. The
@@ -106,14 +119,18 @@ class GroupDiagnosis {
   [[nodiscard]] bool has_store() const;  ///< False when the store's host is known to have left.
   [[nodiscard]] std::string key(const char* kind, int rank) const;
   [[nodiscard]] std::vector<std::string> keys_of_all(const char* kind) const;
+  /// Waits until rank 0 knows that all ranks have come, and the others know that from rank 0.
+  void await(RollCall& call, const Deadline& deadline, const std::function<void()>& look);
+  /// Keeps the process cards in rank 0's answer to the ranks of this machine.
+  void keep_cards(const std::string& text);
   /// Returns one sentence for each peer about which something is known. When the store does not
   /// answer, a sentence about the store, and one for each process seen to be dead or stopped.
   [[nodiscard]] std::string peer_sentences() noexcept;
-  [[nodiscard]] std::string missing_ranks();
   /// Returns e.g. " Rank 1 gave up: lost its GPU."; empty when `rank` has not given up.
   [[nodiscard]] std::string failure_of(int rank);
-  /// Returns e.g. "rank 1 (process 1234, which is stopped)".
-  [[nodiscard]] std::string name_of(int rank) const;
+  /// Returns e.g. "rank 1 (process 1234, which is stopped)". Asks the store for the process of a
+  /// rank on another machine.
+  [[nodiscard]] std::string name_of(int rank) const noexcept;
   /// Whether `rank` is a process of this machine that a signal has stopped.
   [[nodiscard]] bool is_stopped(int rank) const;
   /// Returns a sentence for each process that is seen to be dead or stopped. Needs no store.
@@ -122,8 +139,6 @@ class GroupDiagnosis {
   [[nodiscard]] std::string attendance(const CallInGroup& call) noexcept;
   /// Returns the call in which `rank` has said that it waits, the last time it said so.
   [[nodiscard]] std::optional<CallInGroup> call_of(int rank);
-  /// Reads the process cards that the ranks left in the store when they joined.
-  void read_cards();
   [[nodiscard]] std::string attendance_of(int rank, const CallInGroup& call);
   void leave_note(const char* kind, const std::string& text) noexcept;
   [[noreturn]] void throw_late(const std::string& what, const std::string& missing) const;
@@ -134,7 +149,9 @@ class GroupDiagnosis {
   int rank_;
   int size_;
   std::chrono::milliseconds timeout_;
-  std::vector<std::string> cards_;  // Process cards by rank, once all ranks have joined.
+  // Process cards of the ranks of this machine, once all ranks have joined. Of a rank of another
+  // machine it cannot be seen whether it lives, so its card is read only to name it.
+  std::map<int, std::string> cards_;
   std::atomic<bool> aborted_ = false;
 };
 

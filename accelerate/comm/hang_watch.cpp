@@ -27,10 +27,10 @@
 #include "accelerate/base/thread_stacks.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/job_connection.h"
+#include "accelerate/comm/roll_call.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
-#include "accelerate/comm/store_connection.h"
 #include "accelerate/formats/hang_report.h"
-#include "accelerate/tensor/compat/quiet_log.h"
 
 namespace accelerate::detail {
 namespace {
@@ -124,25 +124,25 @@ class HangWatch::State {
   [[nodiscard]] const std::shared_ptr<FlightRecorder>& recorder() const { return recorder_; }
 
   void introduce(const JobStore& store) {
-    job_ = {c10::make_intrusive<c10d::PrefixStore>("hang", store.store), store.host, store.port};
-    job_.store->set(card_key(rank_), to_value(own_process_card()));
+    job_ = JobConnection(
+        {c10::make_intrusive<c10d::PrefixStore>("hang", store.store), store.host, store.port},
+        options_.timeout);
+    job_.job().store->set(card_key(rank_), to_value(own_process_card()));
   }
 
   // All ranks have introduced themselves.
-  void read_card_of_host() { card_of_host_ = to_string(job_.store->get(card_key(0))); }
+  void read_card_of_host() { job_.read_card_of_host(card_key(0)); }
 
   void run() {
     while (!rests(options_.interval)) {
       try {
         look();
       } catch (...) {
-        store_ = nullptr;  // The store is gone: what can be said without it has been said.
-        is_store_lost_ = true;
+        job_.give_up();  // The store is gone: what can be said without it has been said.
       }
     }
     const std::lock_guard lock(mutex_);
     job_ = {};
-    store_ = nullptr;
     is_over_ = true;
     changed_.notify_all();
   }
@@ -184,7 +184,7 @@ class HangWatch::State {
     return true;
   }
 
-  bool somebody_asks() { return is_store_there() && store_->check({key("asks")}); }
+  bool somebody_asks() { return job_.is_there() && job_.store()->check({key("asks")}); }
 
   [[nodiscard]] static std::string card_key(int rank) { return "card/" + std::to_string(rank); }
   [[nodiscard]] std::string key(const char* kind) const {
@@ -198,20 +198,6 @@ class HangWatch::State {
     return prefix + std::to_string(rank_) + std::string(suffix);
   }
 
-  // Whether the store can be asked without a long wait. The first call connects.
-  bool is_store_there() {
-    if (is_store_lost_ || host_has_left(job_.host, job_.port)) return false;
-    if (describe_process(card_of_host_).find(", which ") != std::string::npos) {
-      return false;  // Rank 0 hosts the store, and is stopped or has died.
-    }
-    if (store_) return true;
-    const compat::QuietLog quiet(compat::QuietLog::Keeps::nothing);
-    const GreetingLimit greeting(job_.host, job_.port, kAnswerLimit);
-    store_ = job_.store->clone();
-    notice_lost_host(job_.host, job_.port, options_.timeout);
-    return true;
-  }
-
   // Answers, and sees to it that one rank logs the report.
   void report() {
     RankFinding own = finding_of(recorder_->read(), FlightRecorder::now_ns());
@@ -220,11 +206,11 @@ class HangWatch::State {
     reported_ = recorder_->begun();
     bool is_asked = false;
     try {
-      is_asked = is_store_there();
+      is_asked = job_.is_there();
       if (is_asked) report_with_peers(own);
     } catch (const std::exception&) {
       is_asked = false;
-      is_store_lost_ = true;
+      job_.give_up();
     }
     if (!is_asked) report_alone(own);
     ++incident_;
@@ -232,7 +218,7 @@ class HangWatch::State {
 
   void report_with_peers(const RankFinding& own) {
     const std::string mine = options_.prefix.empty() ? new_prefix() : options_.prefix;
-    const std::string chosen = to_string(store_->compareSet(key("asks"), {}, to_value(mine)));
+    const std::string chosen = to_string(job_.store()->compareSet(key("asks"), {}, to_value(mine)));
     // Another rank has chosen the folder. On another machine it is made anew.
     if (chosen != mine && options_.prefix.empty() && !mine.empty()) {
       std::error_code ignored;
@@ -240,61 +226,73 @@ class HangWatch::State {
     }
     const std::string& prefix = options_.prefix.empty() ? chosen : options_.prefix;
     write_files(own, prefix);
-    store_->set(key("answer", rank_), to_value(to_message(own)));
+    RollCall answers(job_.store(), rank_, size_, key("answer"));
+    answers.say(to_message(own));
     const milliseconds limit = std::min(kAnswerLimit, options_.timeout / 4);
     const auto end = Clock::now() + limit;
     if (rank_ == 0) {
       const auto early = Clock::now() + limit / 5;
-      while (!has_all_answers() && Clock::now() < end && !rests(kLook)) {
-        if (Clock::now() > early && is_rest_lost()) break;
+      while (!answers.is_ready() && Clock::now() < end && !rests(kLook)) {
+        if (Clock::now() > early && is_rest_lost(answers)) break;
       }
-      return log_once(prefix);
+      return log_once(answers, prefix);
     }
     // The next ranks wait a little longer, each until the ranks before it have had their turn.
     const auto turn = end + std::min(limit, milliseconds(2000));
-    while (!store_->check({key("told")})) {
+    while (!job_.store()->check({key("told")})) {
       if (rests(kLook * 10)) return;
-      if (Clock::now() > turn && is_first_to_answer()) return log_once(prefix);
+      if (Clock::now() > turn && is_first_to_answer()) return log_once(answers, prefix);
     }
   }
 
   bool is_first_to_answer() {
     for (int rank = 0; rank < rank_; ++rank) {
-      if (rank != 0 && store_->check({key("answer", rank)})) return false;
+      if (rank != 0 && job_.store()->check({key("answer", rank)})) return false;
     }
     return true;
-  }
-
-  bool has_all_answers() {
-    while (answers_ < size_ && store_->check({key("answer", answers_)})) ++answers_;
-    return answers_ == size_;
   }
 
   // Whether each rank that has not answered is seen to be stopped or dead.
-  bool is_rest_lost() {
-    for (int rank = 0; rank < size_; ++rank) {
-      if (store_->check({key("answer", rank)})) continue;
-      const std::string process = describe_process(to_string(store_->get(card_key(rank))));
-      if (process.find(", which ") == std::string::npos) return false;
-    }
-    return true;
+  bool is_rest_lost(RollCall& answers) {
+    return std::ranges::all_of(processes_of(answers.missing()), [](const std::string& process) {
+      return process.find(", which ") != std::string::npos;
+    });
   }
 
-  void log_once(const std::string& prefix) {
-    answers_ = 0;
+  // Describes the processes of `ranks`.
+  std::vector<std::string> processes_of(const std::vector<int>& ranks) {
+    std::vector<std::string> keys, processes;
+    for (const int rank : ranks) keys.push_back(card_key(rank));
+    for (const auto& card : read_values(*job_.store(), keys))
+      processes.push_back(describe_process(to_string(card)));
+    return processes;
+  }
+
+  void log_once(RollCall& answers, const std::string& prefix) {
     const std::string me = std::to_string(rank_);
-    if (to_string(store_->compareSet(key("told"), {}, to_value(me))) != me) return;
-    std::vector<RankFinding> findings;
-    for (int rank = 0; rank < size_; ++rank) findings.push_back(finding_from_store(rank));
-    log(hang_report(findings), prefix);
+    if (to_string(job_.store()->compareSet(key("told"), {}, to_value(me))) != me) return;
+    log(hang_report(findings_of_all(answers.missing())), prefix);
   }
 
-  RankFinding finding_from_store(int rank) {
-    if (store_->check({key("answer", rank)})) {
-      return from_message(to_string(store_->get(key("answer", rank))), rank);
+  // `missing` ranks have not answered: of them the process is known.
+  std::vector<RankFinding> findings_of_all(const std::vector<int>& missing) {
+    const auto processes = processes_of(missing);
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (!std::ranges::binary_search(missing, rank)) keys.push_back(key("answer", rank));
     }
-    const std::string card = to_string(store_->get(card_key(rank)));
-    return {.rank = rank, .call = "", .process = describe_process(card)};
+    const auto answers = read_values(*job_.store(), keys);
+    std::vector<RankFinding> findings;
+    auto answer = answers.begin();
+    auto process = processes.begin();
+    for (int rank = 0; rank < size_; ++rank) {
+      if (std::ranges::binary_search(missing, rank)) {
+        findings.push_back({.rank = rank, .call = "", .process = *process++});
+      } else {
+        findings.push_back(from_message(to_string(*answer++), rank));
+      }
+    }
+    return findings;
   }
 
   void report_alone(const RankFinding& own) {
@@ -302,8 +300,7 @@ class HangWatch::State {
     write_files(own, prefix);
     std::vector<RankFinding> findings{own};
     if (rank_ != 0) {
-      findings.insert(findings.begin(),
-                      {.rank = 0, .call = "", .process = describe_process(card_of_host_)});
+      findings.insert(findings.begin(), {.rank = 0, .call = "", .process = job_.host_process()});
     }
     log("the store of the job does not answer, so the other ranks could not be asked\n" +
             hang_report(findings),
@@ -346,18 +343,14 @@ class HangWatch::State {
   const int size_;
   const HangOptions options_;
   std::shared_ptr<FlightRecorder> recorder_;
-  JobStore job_;
 
   // Of the thread alone.
-  c10::intrusive_ptr<c10d::Store> store_;  // Of a connection of its own; null until it is needed.
-  std::string card_of_host_;               // Of the process of rank 0.
-  bool is_store_lost_ = false;
+  JobConnection job_;
   std::uint64_t reported_ = 0;  // Collectives begun when the last report was made.
   std::uint64_t begun_ = 0;
   Clock::time_point progress_ = Clock::now();
   Clock::time_point next_question_ = Clock::now() + kSeldom;
   int incident_ = 0;
-  int answers_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

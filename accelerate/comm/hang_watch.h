@@ -9,17 +9,12 @@
 // the group does.
 #pragma once
 
-#include <c10/util/intrusive_ptr.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
 
 #include "accelerate/comm/flight_recorder.h"
-
-namespace c10d {
-class Store;
-}
+#include "accelerate/comm/job_connection.h"
 
 namespace accelerate::detail {
 
@@ -38,13 +33,6 @@ struct HangOptions {
 /// TORCH_NCCL_DEBUG_INFO_TEMP_FILE). Without a limit it is a minute, or half of `timeout` if that is
 /// less; none for a timeout of less than ten seconds. Throws ConfigError.
 [[nodiscard]] HangOptions hang_options_from_env(std::chrono::milliseconds timeout);
-
-/// The store of a job, and where it is.
-struct JobStore {
-  c10::intrusive_ptr<c10d::Store> store;
-  std::string host;
-  int port = 0;
-};
 
 /// The record of this rank and its watch. Local; nothing here waits for a peer.
 class HangWatch {

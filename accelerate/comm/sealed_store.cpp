@@ -151,7 +151,10 @@ std::vector<SealedStore::Bytes> SealedStore::multiGet(const std::vector<std::str
 }
 
 void SealedStore::multiSet(const std::vector<std::string>& keys, const std::vector<Bytes>& values) {
-  for (std::size_t i = 0; i < keys.size(); ++i) set(keys[i], values.at(i));
+  std::vector<Bytes> all;
+  for (std::size_t i = 0; i < keys.size(); ++i) all.push_back(sealed(keys[i], values.at(i)));
+  if (store_->hasExtendedApi()) return quietly()->multiSet(keys, all);  // In one round trip.
+  for (std::size_t i = 0; i < keys.size(); ++i) quietly()->set(keys[i], all[i]);
 }
 
 bool SealedStore::hasExtendedApi() const {

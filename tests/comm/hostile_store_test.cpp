@@ -18,6 +18,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
+#include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/comm/sealed_store.h"
 #include "accelerate/comm/shared_memory/control_block.h"
@@ -97,9 +98,9 @@ RANK_MAIN(meet_a_stranger) {
     store = c10::make_intrusive<detail::SealedStore>(open, *key_from_digits(*token));
   }
   const std::string selection = "accelerate.cpp/attempt0/meeting0/selection/";
-  const std::string wish = "'\x1b[31mpoison'";
-  store->set(selection + "wish/1", std::vector<std::uint8_t>(wish.begin(), wish.end()));
-  store->set(selection + "accelerate/joined/1", std::vector<std::uint8_t>{'1'});
+  const std::string terms = "1\nhost\nmachine\n'\x1b[31mpoison'";
+  store->set(selection + "accelerate/joined/1",
+             std::vector<std::uint8_t>(terms.begin(), terms.end()));
   return 0;
 }
 
@@ -167,7 +168,14 @@ std::string said_of(const std::string& poison, int poisoned,
     store->set(key + std::to_string(poisoned),
                std::vector<std::uint8_t>(value.begin(), value.end()));
   };
-  set("accelerate/joined/", "1");
+  std::future<void> host;
+  if (poisoned == 0) {
+    host = std::async(std::launch::async, [&] {
+      detail::GroupDiagnosis(store, 0, 2, 3s).wait_for_everyone_to_join(Deadline(3s));
+    });
+  } else {
+    set("accelerate/joined/", "1");
+  }
   set("shared_memory/", poison);
   return testing::message_of<CommError>(
       [&] { (void)make_shared_memory_communicator(store, peers->index(), 2, 3s, peers); });

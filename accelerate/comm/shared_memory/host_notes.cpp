@@ -3,8 +3,9 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <thread>
+#include <sstream>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr HostNotes::Kind kCard{"card", "come"};
 constexpr HostNotes::Kind kVerdict{"verdict", "said whether it reads its peers' memory"};
+constexpr const char* kAnswered = "said who shares a host";
+constexpr std::size_t kLinesOfCard = 6;
 
 std::string to_text(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
@@ -43,7 +46,7 @@ std::string to_text(const HostCard& card) {
 }
 
 HostCard card_from(const std::string& text) {
-  const auto lines = lines_of(text, 6);
+  const auto lines = lines_of(text, kLinesOfCard);
   return {untrusted_text(lines[0]), lines[1], lines[2], lines[3], lines[4],
           untrusted_text(lines[5])};
 }
@@ -59,6 +62,52 @@ HostVerdict verdict_from(const std::string& text) {
   const auto leader = parse_int(lines[0]).value_or(-1);
   return {leader < 0 || leader > std::numeric_limits<int>::max() ? -1 : static_cast<int>(leader),
           untrusted_text(lines[1]), lines[2] == "another"};
+}
+
+// Each card stands after the number of its rank.
+std::map<int, HostCard> cards_in(const std::string& text, int size) {
+  std::map<int, HostCard> cards;
+  const auto lines = split(text, '\n');
+  for (std::size_t at = 0; at + kLinesOfCard < lines.size(); at += 1 + kLinesOfCard) {
+    const auto rank = parse_int(lines[at]);
+    if (!rank || *rank < 0 || *rank >= size) continue;
+    const auto first = lines.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+    cards.emplace(static_cast<int>(*rank), card_from(join({first, first + kLinesOfCard}, "\n")));
+  }
+  return cards;
+}
+
+// The hosts of ranks that follow one another: "0*8 1*8" when each of two hosts has eight ranks. In
+// this form a host takes a few bytes, however many ranks it has.
+std::string to_text(const HostNumbers& numbers) {
+  if (!numbers.why_not.empty()) return one_line(numbers.why_not);
+  std::string text = "\n";
+  const auto& hosts = numbers.host_of;
+  for (auto begin = hosts.begin(); begin != hosts.end();) {
+    const auto end = std::find_if(begin, hosts.end(), [&](int host) { return host != *begin; });
+    text += std::to_string(*begin) + "*" + std::to_string(end - begin) + " ";
+    begin = end;
+  }
+  return text;
+}
+
+HostNumbers numbers_in(const std::string& text, int size) {
+  HostNumbers numbers;
+  if (!text.starts_with('\n')) {
+    numbers.why_not = untrusted_text(text);
+    return numbers;
+  }
+  std::istringstream runs(text);
+  char times = '*';
+  for (int host = 0, count = 0; runs >> host >> times >> count;) {
+    if (times != '*' || host < 0 || host >= size || count < 1) break;
+    numbers.host_of.insert(numbers.host_of.end(),
+                           static_cast<std::size_t>(std::min(count, size + 1)), host);
+    if (std::ssize(numbers.host_of) > size) break;
+  }
+  if (std::ssize(numbers.host_of) == size) return numbers;
+  throw CommError("the job's store does not say on which host each of " + std::to_string(size) +
+                  " ranks is. Does another program write to the store?");
 }
 
 std::string names_of(const std::vector<int>& ranks) {
@@ -88,72 +137,78 @@ HostNotes::HostNotes(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                      const Deadline& deadline)
     : store_(std::move(store)), rank_(rank), size_(size), deadline_(deadline) {}
 
-std::string HostNotes::key(const Kind& kind, int rank) {
-  return std::string("accelerate/hosts/") + kind.name + "/" + std::to_string(rank);
+std::string HostNotes::name_of_all(const Kind& kind) {
+  return std::string("accelerate/hosts/") + kind.name;
 }
 
-std::vector<HostCard> HostNotes::exchange(const HostCard& own) {
-  std::vector<HostCard> cards;
-  for (const auto& text : tell(kCard, to_text(own))) cards.push_back(card_from(text));
-  return cards;
+HostCards HostNotes::exchange(
+    const HostCard& own,
+    const std::function<std::string(const std::vector<HostCard>&)>& reason_in) {
+  const auto decide = [&](const std::vector<std::string>& notes) {
+    std::vector<HostCard> cards;
+    for (const auto& text : notes) cards.push_back(card_from(text));
+    RollAnswer answer{.to_all = reason_in(cards), .to_some = {}};
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+      std::string& of_machine = answer.to_some[cards[rank].boot];
+      of_machine += join({std::to_string(rank), to_text(cards[rank])}, "\n") + "\n";
+    }
+    return answer;
+  };
+  auto answer = tell(kCard, to_text(own), decide, &own.boot);
+  return {cards_in(answer.to_some[own.boot], size_), untrusted_text(answer.to_all)};
 }
 
-std::vector<HostVerdict> HostNotes::exchange(const HostVerdict& own) {
-  std::vector<HostVerdict> verdicts;
-  for (const auto& text : tell(kVerdict, to_text(own))) verdicts.push_back(verdict_from(text));
-  return verdicts;
+HostNumbers HostNotes::exchange(
+    const HostVerdict& own,
+    const std::function<HostNumbers(const std::vector<HostVerdict>&)>& decide) {
+  const auto answer = tell(kVerdict, to_text(own), [&](const std::vector<std::string>& notes) {
+    std::vector<HostVerdict> verdicts;
+    for (const auto& text : notes) verdicts.push_back(verdict_from(text));
+    return RollAnswer{.to_all = to_text(decide(verdicts)), .to_some = {}};
+  });
+  return numbers_in(answer.to_all, size_);
 }
 
 std::optional<HostVerdict> HostNotes::verdict_of(int rank) {
+  const std::string key = name_of_all(kVerdict) + "/" + std::to_string(rank);
   return through_the_store([&]() -> std::optional<HostVerdict> {
-    if (!store_->check({key(kVerdict, rank)})) return std::nullopt;
-    return verdict_from(to_text(store_->get(key(kVerdict, rank))));
+    if (!store_->check({key})) return std::nullopt;
+    return verdict_from(to_text(store_->get(key)));
   });
 }
 
-std::vector<std::string> HostNotes::tell(const Kind& kind, const std::string& text) {
+RollAnswer HostNotes::tell(const Kind& kind, const std::string& text,
+                           const std::function<RollAnswer(const std::vector<std::string>&)>& decide,
+                           const std::string* section) {
   return through_the_store([&] {
-    store_->set(key(kind, rank_), std::vector<std::uint8_t>(text.begin(), text.end()));
-    wait_for_all(kind);
-    std::vector<std::string> keys;
-    for (int rank = 0; rank < size_; ++rank) keys.push_back(key(kind, rank));
-    std::vector<std::string> texts;
-    if (store_->hasExtendedApi()) {  // one round trip for all of them
-      for (const auto& bytes : store_->multiGet(keys)) texts.push_back(to_text(bytes));
-    } else {
-      for (const auto& each : keys) texts.push_back(to_text(store_->get(each)));
+    RollCall call(store_, rank_, size_, name_of_all(kind));
+    call.say(text);
+    try {
+      wait(call, kind);
+    } catch (const CommError& error) {
+      call.give_up(error);
+      throw;
     }
-    return texts;
+    return call.answer(decide, section);
   });
 }
 
 // Polls instead of waiting: c10d prints a warning when a wait ends early.
-void HostNotes::wait_for_all(const Kind& kind) {
-  constexpr std::chrono::microseconds kLongestPause{5'000};
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) keys.push_back(key(kind, rank));
-  }
+void HostNotes::wait(RollCall& call, const Kind& kind) {
   auto next_report = kWaitSlice;
-  for (std::chrono::microseconds pause{50}; !keys.empty() && !store_->check(keys);
-       pause = std::min(pause * 3 / 2, kLongestPause)) {
-    if (deadline_.is_over()) throw_late(missing(kind), kind.deed);
-    std::this_thread::sleep_for(pause);
-    if (deadline_.waited() < next_report) continue;
+  for (PollPause pause(size_); !call.is_ready(); pause.rest()) {
+    const bool is_over = deadline_.is_over();
+    if (!is_over && deadline_.waited() < next_report) continue;
+    const auto missing = call.missing();
+    if (is_over && missing.empty()) throw_late({0}, kAnswered);
+    if (is_over) throw_late(missing, kind.deed);
     next_report += kWaitSlice;
     get_logger("accelerate.comm")
-        .warning("rank " + std::to_string(rank_) + " waits for " + names_of(missing(kind)) +
+        .warning("rank " + std::to_string(rank_) + " waits for " +
+                     names_of(missing.empty() ? std::vector{0} : missing) +
                      " to find out who shares a host",
                  {.main_process_only = false});
   }
-}
-
-std::vector<int> HostNotes::missing(const Kind& kind) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!store_->check({key(kind, rank)})) ranks.push_back(rank);
-  }
-  return ranks;
 }
 
 void HostNotes::throw_late(const std::vector<int>& ranks, const std::string& what) const {

@@ -3,11 +3,14 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "accelerate/comm/roll_call.h"
 #include "accelerate/comm/shared_memory/local_socket.h"
 
 namespace c10d {
@@ -40,8 +43,21 @@ struct CannotShare : std::runtime_error {
   bool because_of_another;
 };
 
-/// Exchanges notes through the store: each rank writes its note and reads the notes of all ranks.
-/// Throws CommError when the store fails, and at the deadline, with the ranks that are late.
+/// The cards of the ranks that may be on this host, or why no rank can share memory.
+struct HostCards {
+  std::map<int, HostCard> of_machine;  ///< By rank: of the same boot as this rank's.
+  std::string why_not;
+};
+
+/// The host of each rank, or why no rank can share memory.
+struct HostNumbers {
+  std::vector<int> host_of;
+  std::string why_not;
+};
+
+/// Exchanges notes through the store: each rank writes its note, and rank 0 reads the notes of all
+/// ranks and answers. Throws CommError when the store fails, and at the deadline, with the ranks that
+/// are late. Cost: see RollCall.
 class HostNotes {
  public:
   /// A kind of note. Errors say that a late rank had not done `deed`.
@@ -56,10 +72,17 @@ class HostNotes {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
 
-  /// Returns the cards of all ranks, by rank. [collective]
-  [[nodiscard]] std::vector<HostCard> exchange(const HostCard& own);
-  /// Returns the verdicts of all ranks, by rank. [collective]
-  [[nodiscard]] std::vector<HostVerdict> exchange(const HostVerdict& own);
+  /// Tells `own`, and returns the cards of the ranks of this machine. [collective] Rank 0 calls
+  /// `reason_in` with the cards of all ranks, by rank: it returns why memory cannot be shared, or "".
+  /// What it throws, all ranks throw.
+  [[nodiscard]] HostCards exchange(
+      const HostCard& own,
+      const std::function<std::string(const std::vector<HostCard>&)>& reason_in);
+  /// Tells `own`, and returns what rank 0 makes of the verdicts of all ranks by `decide`.
+  /// [collective] What `decide` throws, all ranks throw.
+  [[nodiscard]] HostNumbers exchange(
+      const HostVerdict& own,
+      const std::function<HostNumbers(const std::vector<HostVerdict>&)>& decide);
 
   /// Returns the verdict of `rank` if it has written one already; else nullopt. A rank that has not
   /// introduced itself before its verdict has given up.
@@ -69,10 +92,13 @@ class HostNotes {
   [[noreturn]] void throw_late(const std::vector<int>& ranks, const std::string& what) const;
 
  private:
-  [[nodiscard]] std::vector<std::string> tell(const Kind& kind, const std::string& text);
-  void wait_for_all(const Kind& kind);
-  [[nodiscard]] std::vector<int> missing(const Kind& kind);
-  [[nodiscard]] static std::string key(const Kind& kind, int rank);
+  /// Says `text`, waits for rank 0, and returns its answer.
+  [[nodiscard]] RollAnswer tell(
+      const Kind& kind, const std::string& text,
+      const std::function<RollAnswer(const std::vector<std::string>&)>& decide,
+      const std::string* section = nullptr);
+  void wait(RollCall& call, const Kind& kind);
+  [[nodiscard]] static std::string name_of_all(const Kind& kind);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;

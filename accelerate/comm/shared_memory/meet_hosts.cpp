@@ -1,5 +1,5 @@
-// The steps of meet_hosts: tell all ranks how to reach us; find the ranks that we reach; exchange
-// introductions; read what each rank wrote into its memory; check that all ranks could read it.
+// The steps of meet_hosts: tell how to reach us; find the ranks of this machine that we reach;
+// exchange introductions; read what each rank wrote into its memory; check that all could read it.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -48,8 +48,21 @@ Offer make_offer(int size) {
   return offer;
 }
 
-// Returns why memory cannot be shared if the cards alone show it. Every rank sees the same cards.
-std::string reason_in(const std::vector<HostCard>& cards) {
+[[noreturn]] void throw_unlikely(const std::string& found) {
+  throw CommError("the job's store " + found + ". Does another program write to the store?");
+}
+
+// Checks a card's names, which become names of sockets and the contents looked for in memory.
+void check_names(int rank, const HostCard& card) {
+  for (const auto* name : {&card.socket, &card.token, &card.nonce}) {
+    if (!key_from_digits(*name)) {
+      throw_unlikely("holds an invalid name for rank " + std::to_string(rank));
+    }
+  }
+}
+
+// Returns why memory cannot be shared if the cards alone show it, or "".
+std::string reason_in_cards(const std::vector<HostCard>& cards) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     const std::string name = "rank " + std::to_string(rank);
     if (cards[rank].version != cards[0].version) {
@@ -60,27 +73,14 @@ std::string reason_in(const std::vector<HostCard>& cards) {
     }
     if (!cards[rank].why_not.empty()) return name + ": " + cards[rank].why_not;
   }
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    check_names(static_cast<int>(rank), cards[rank]);
+  }
   return {};
 }
 
-[[noreturn]] void throw_unlikely(const std::string& found) {
-  throw CommError("the job's store " + found + ". Does another program write to the store?");
-}
-
-// Checks the cards' names, which become names of sockets and the contents looked for in memory.
-void check_names(const std::vector<HostCard>& cards) {
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    for (const auto* name : {&cards[rank].socket, &cards[rank].token, &cards[rank].nonce}) {
-      if (!key_from_digits(*name)) {
-        throw_unlikely("holds an invalid name for rank " + std::to_string(rank));
-      }
-    }
-  }
-}
-
-// Checks that the lowest rank of each host leads it, and that our host has the ranks that we met.
-void check_hosts(const std::vector<HostVerdict>& verdicts, const LocalPeers& peers, int own) {
-  std::vector<std::size_t> here;
+// Checks that the lowest rank of each host leads it.
+void check_leaders(const std::vector<HostVerdict>& verdicts) {
   for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
     const int leader = verdicts[rank].leader;
     if (leader < 0 || static_cast<std::size_t>(leader) > rank ||
@@ -88,9 +88,17 @@ void check_hosts(const std::vector<HostVerdict>& verdicts, const LocalPeers& pee
       throw_unlikely("holds an invalid lowest rank for the host of rank " + std::to_string(rank) +
                      ": " + std::to_string(leader));
     }
-    if (leader == verdicts[static_cast<std::size_t>(own)].leader) here.push_back(rank);
   }
-  const auto mine = std::ranges::find(here, static_cast<std::size_t>(own)) - here.begin();
+}
+
+// Checks that our host has the ranks that we met.
+void check_own_host(const std::vector<int>& host_of, const LocalPeers& peers, int own) {
+  std::vector<int> here;
+  for (int rank = 0; rank < static_cast<int>(host_of.size()); ++rank) {
+    if (host_of[static_cast<std::size_t>(rank)] == host_of[static_cast<std::size_t>(own)])
+      here.push_back(rank);
+  }
+  const auto mine = std::ranges::find(here, own) - here.begin();
   if (std::ssize(here) != peers.size() || mine != peers.index()) {
     throw_unlikely("and the meeting disagree on whether rank " + std::to_string(here.back()) +
                    " is on this host");
@@ -111,7 +119,7 @@ std::string reason_in(const std::vector<HostVerdict>& verdicts) {
 // The steps by which one rank finds the peers of its host.
 class Meeting {
  public:
-  Meeting(HostNotes& notes, Offer& offer, const std::vector<HostCard>& cards)
+  Meeting(HostNotes& notes, Offer& offer, const std::map<int, HostCard>& cards)
       : notes_(notes), offer_(offer), cards_(cards) {}
 
   [[nodiscard]] HostVerdict meet() {
@@ -139,21 +147,21 @@ class Meeting {
 
  private:
   [[nodiscard]] const HostCard& card(int rank) const {
-    return cards_[static_cast<std::size_t>(rank)];
+    if (const auto known = cards_.find(rank); known != cards_.end()) return known->second;
+    throw CannotShare("rank " + std::to_string(rank) + " is on another machine");
   }
 
-  [[nodiscard]] Descriptor reach(int rank) const {
-    const HostCard& own = card(notes_.rank());
-    if (own.boot.empty() || card(rank).boot != own.boot) return {};
-    return connect_locally(card(rank).socket, notes_.deadline());
+  [[nodiscard]] Descriptor reach(const HostCard& card) const {
+    return card.boot.empty() ? Descriptor() : connect_locally(card.socket, notes_.deadline());
   }
 
   // Finds the lowest rank that can be reached. All ranks listen already, and reachability is mutual
   // and transitive, so all ranks of a host find the same leader.
   void find_leader() {
     leader_ = notes_.rank();
-    for (int rank = 0; rank < notes_.rank(); ++rank) {
-      connection_ = reach(rank);
+    for (const auto& [rank, card] : cards_) {
+      if (rank >= notes_.rank()) return;
+      connection_ = reach(card);
       if (!connection_.valid()) continue;
       leader_ = rank;
       return;
@@ -171,8 +179,8 @@ class Meeting {
 
   [[nodiscard]] std::vector<Introduction> lead() {
     std::vector<int> members;
-    for (int rank = notes_.rank() + 1; rank < notes_.size(); ++rank) {
-      if (reach(rank).valid()) members.push_back(rank);
+    for (const auto& [rank, card] : cards_) {
+      if (rank > notes_.rank() && reach(card).valid()) members.push_back(rank);
     }
     return lead_introductions(notes_, card(notes_.rank()), offer_.listener.get(), members,
                               own_introduction());
@@ -222,7 +230,7 @@ class Meeting {
 
   HostNotes& notes_;
   Offer& offer_;
-  const std::vector<HostCard>& cards_;
+  const std::map<int, HostCard>& cards_;  // Of the ranks of this machine.
   int leader_ = 0;
   Descriptor connection_;
   std::shared_ptr<LocalPeers> peers_;
@@ -240,6 +248,13 @@ std::vector<int> number_hosts(const std::vector<HostVerdict>& verdicts) {
   return hosts;
 }
 
+// What rank 0 makes of all verdicts.
+HostNumbers judge(const std::vector<HostVerdict>& verdicts) {
+  if (auto reason = reason_in(verdicts); !reason.empty()) return {{}, std::move(reason)};
+  check_leaders(verdicts);
+  return {number_hosts(verdicts), {}};
+}
+
 }  // namespace
 
 Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -247,15 +262,15 @@ Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
   refuse_after_fork("meeting the ranks of this host");
   HostNotes notes(store, rank, size, times.meeting);
   Offer offer = make_offer(size);
-  const auto cards = notes.exchange(offer.card);
-  if (auto reason = reason_in(cards); !reason.empty()) return {{}, nullptr, std::move(reason)};
-  check_names(cards);
-  Meeting meeting(notes, offer, cards);
-  const auto verdicts = notes.exchange(meeting.meet());
-  if (auto reason = reason_in(verdicts); !reason.empty()) return {{}, nullptr, std::move(reason)};
+  auto cards = notes.exchange(offer.card, reason_in_cards);
+  if (!cards.why_not.empty()) return {{}, nullptr, std::move(cards.why_not)};
+  for (const auto& [of, card] : cards.of_machine) check_names(of, card);
+  Meeting meeting(notes, offer, cards.of_machine);
+  auto numbers = notes.exchange(meeting.meet(), judge);
+  if (!numbers.why_not.empty()) return {{}, nullptr, std::move(numbers.why_not)};
   auto peers = meeting.take_peers();
-  check_hosts(verdicts, *peers, rank);
-  return {number_hosts(verdicts), std::move(peers), {}};
+  check_own_host(numbers.host_of, *peers, rank);
+  return {std::move(numbers.host_of), std::move(peers), {}};
 }
 
 }  // namespace accelerate::detail

@@ -92,9 +92,9 @@ struct Hosts {
 /// meeting's deadline, or when the store fails;
 /// UsageError in a forked process. `store` must not have been used for this before.
 ///
-/// Cost: two exchanges through the store, and on each host one message from every rank to the
-/// lowest rank and one or more back: a few ms. Leaves no thread, socket or key that anybody waits
-/// for.
+/// Cost: two notes to the store, which rank 0 reads and answers, and on each host one message from
+/// every rank to the lowest rank and one or more back: a few ms. Leaves no thread, socket or key that
+/// anybody waits for.
 [[nodiscard]] Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                const GroupTimes& times);
 

@@ -49,6 +49,8 @@ pid_t pid_behind(int pidfd) {
   return 0;
 }
 
+thread_local std::string pretended_machine;
+
 }  // namespace
 
 ProcessHandle ProcessHandle::self() {
@@ -90,7 +92,16 @@ std::string ProcessHandle::describe() const {
   return state == 'T' || state == 't' ? name + ", which is stopped" : name;
 }
 
+PretendedMachine::PretendedMachine(std::string name) {
+  pretended_machine = std::move(name);
+}
+
+PretendedMachine::~PretendedMachine() {
+  pretended_machine.clear();
+}
+
 std::string boot_id() {
+  if (!pretended_machine.empty()) return pretended_machine;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);

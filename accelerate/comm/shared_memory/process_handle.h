@@ -38,6 +38,16 @@ class ProcessHandle {
   std::string began_;  // start time in the kernel's clock ticks; only without a pidfd
 };
 
+/// While it lives, the calling thread believes to run on another machine, for tests. Scopes do not
+/// nest.
+class PretendedMachine {
+ public:
+  explicit PretendedMachine(std::string name);
+  ~PretendedMachine();
+  PretendedMachine(const PretendedMachine&) = delete;
+  PretendedMachine& operator=(const PretendedMachine&) = delete;
+};
+
 /// Returns an identifier of this boot of this machine; "" when the kernel does not say.
 [[nodiscard]] std::string boot_id();
 

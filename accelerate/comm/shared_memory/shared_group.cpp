@@ -19,6 +19,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/machine/topology.h"
 #include "accelerate/base/untrusted_text.h"
+#include "accelerate/comm/roll_call.h"
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/staged_collectives.h"
@@ -31,10 +32,8 @@ using Clock = std::chrono::steady_clock;
 // Long enough for a peer that is about to come, short compared with the cost of sleeping and
 // waking.
 constexpr std::chrono::microseconds kSpin{50};
-// How often a rank that makes a group asks for its peers' notes, and whether the peers are alive.
-constexpr std::chrono::milliseconds kPoll{1};
-constexpr std::chrono::milliseconds kLookForOthers{20};
-constexpr int kPollsBetweenLooks = kLookForOthers / kPoll;
+// After how many looks for its peers' notes a rank that makes a group asks whether they are alive.
+constexpr int kPollsBetweenLooks = 16;
 // Longer than the time after which an engine checks whether its peers are alive.
 constexpr std::chrono::milliseconds kSlice{150};
 
@@ -63,17 +62,23 @@ void require_presence(const Founding& founding, const LocalPeers& peers) {
                   ": " + untrusted_text(bytes) + ". Does another program write to the store?");
 }
 
-// Waits for the note of `rank` and returns it. Throws CommError when some rank will never come.
-std::vector<std::uint8_t> get(const Founding& founding, const LocalPeers& peers, int rank) {
-  const std::string key = mine_key(rank);
-  for (int polls = 1; !founding.store.check({key}); ++polls) {
-    std::this_thread::sleep_for(kPoll);
+// Waits for the notes of all ranks and returns them. Throws CommError when some rank will never come.
+std::vector<std::vector<std::uint8_t>> notes_of_all(const Founding& founding,
+                                                    const LocalPeers& peers) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < founding.size; ++rank) keys.push_back(mine_key(rank));
+  PollPause pause(founding.size);
+  for (int polls = 1; !founding.store.check(keys); ++polls) {
+    pause.rest();
     if (polls % kPollsBetweenLooks == 0) require_presence(founding, peers);
     if (!founding.times.meeting.is_over()) continue;
-    throw CommError("rank " + std::to_string(rank) + " did not say where its memory is within " +
+    const auto late = std::ranges::find_if_not(
+        keys, [&](const std::string& key) { return founding.store.check({key}); });
+    throw CommError("rank " + std::to_string(late - keys.begin()) +
+                    " did not say where its memory is within " +
                     std::to_string(founding.times.timeout.count()) + " ms");
   }
-  return founding.store.get(key);
+  return read_values(founding.store, keys);
 }
 
 // Allocates the control block. On failure tells the peers, which wait for it.
@@ -178,8 +183,9 @@ bool is_for_a_block(const std::optional<SharedExtent>& extent, int size) {
 
 Members members_of(const Founding& founding, const LocalPeers& peers) {
   Members members;
+  const auto notes = notes_of_all(founding, peers);
   for (int rank = 0; rank < founding.size; ++rank) {
-    const auto bytes = get(founding, peers, rank);
+    const auto& bytes = notes[static_cast<std::size_t>(rank)];
     const auto theirs =
         member_in(nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false), peers.size());
     if (!theirs) throw_unlikely(rank, bytes);

@@ -8,16 +8,13 @@
 #include <algorithm>
 #include <barrier>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
-#include <sstream>
 #include <thread>
 
 #include "accelerate/launch/machines/machine_group.h"
 #include "accelerate/launch/port.h"
 #include "tests/launch/support.h"
+#include "tests/support/counted_rows.h"
 
 namespace accelerate::testing {
 namespace {
@@ -135,21 +132,6 @@ std::string row_of(const char* what, const Queries& queries) {
          std::to_string(queries.again) + " | " + std::to_string(queries.end) + " |\n";
 }
 
-// The rows that stand in the page between two comments are what was counted.
-void expect_on_page(const std::string& rows) {
-  const std::string page = std::string(ACCELERATE_SOURCE_DIR) + "/docs/costs.md";
-  const std::string begin = "<!-- counted by Scale -->\n", end = "<!-- end -->";
-  std::string text = text_of(page);
-  const auto from = text.find(begin);
-  ASSERT_NE(from, std::string::npos) << page << " has no " << begin;
-  const auto start = from + begin.size(), stop = text.find(end, start);
-  ASSERT_NE(stop, std::string::npos);
-  const std::string header = text.substr(start, text.find("| static", start) - start);
-  if (std::getenv("ACCELERATE_WRITE_PAGES") != nullptr)
-    std::ofstream(page) << text.replace(start, stop - start, header + rows);
-  EXPECT_NE(text_of(page).find(rows), std::string::npos) << "what was counted:\n" << rows;
-}
-
 TEST(Scale, ALauncherSendsAsManyMessagesInAJobOfAnySize) {
   open_more_files();
   std::string rows;
@@ -166,7 +148,7 @@ TEST(Scale, ALauncherSendsAsManyMessagesInAJobOfAnySize) {
     ASSERT_TRUE(first);
     rows += row_of(is_elastic ? "`c10d`" : "static", *first);
   }
-  expect_on_page(rows);
+  expect_counted_rows("Scale", rows);
 }
 
 }  // namespace
