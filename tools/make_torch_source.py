@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = "packaging/torch"
 # Sources that no header of their own names.
 FIRST = ("packaging/torch/python_backend.cpp", "accelerate/comm/shared_memory/meet_hosts.cpp", "accelerate/comm/process_card.cpp",
-         *(f"accelerate/comm/shared_memory/kernels_{name}.cpp" for name in ("baseline", "avx2", "avx512")))
+         "accelerate/comm/joining.cpp", *(f"accelerate/comm/shared_memory/kernels_{name}.cpp" for name in ("baseline", "avx2", "avx512")))
 
 
 def fail(text):

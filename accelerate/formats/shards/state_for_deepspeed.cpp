@@ -1,6 +1,7 @@
 #include "accelerate/formats/shards/state_for_deepspeed.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "accelerate/base/durable_directories.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/error_name.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/shards/convertible_checkpoint.h"
 #include "accelerate/formats/shards/python_values.h"
@@ -58,6 +60,7 @@ class Engine {
         optimizer_stem_(ConvertibleCheckpoint::numbered("optimizer", number)),
         model_(ShardCatalogue::open(source.tensor_files_of(model_stem_), files)),
         state_(source.state_of(optimizer_stem_)) {
+    require_known_optimizer();
     for (const auto& tensor : model_.tensors())
       tensors_.emplace(name_from_shards(model_stem_, tensor.name), &tensor);
     if (const Node* groups = state_.find("param_groups")) groups_ = groups->items;
@@ -78,6 +81,18 @@ class Engine {
   }
 
  private:
+  // What is read of the others by DeepSpeed depends on its version.
+  void require_known_optimizer() const {
+    const Node* kind = state_.find("class");
+    constexpr std::array kKnown{"Adam", "AdamW", "SGD", "Adagrad", "Lion"};
+    if (kind == nullptr || std::ranges::find(kKnown, kind->text) != kKnown.end()) return;
+    throw CheckpointError(
+        optimizer_stem_ + ".json has the state of " + kind->text +
+            "; a universal checkpoint is written of Adam, AdamW, SGD, Adagrad and Lion. Let "
+            "DeepSpeed begin with the weights alone.",
+        error_name::kOtherOptimizer);
+  }
+
   [[nodiscard]] const ShardedTensor& weight(const std::string& name) const {
     const auto found = tensors_.find(name);
     if (found != tensors_.end()) return *found->second;

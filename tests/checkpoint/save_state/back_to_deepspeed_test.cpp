@@ -13,6 +13,7 @@
 #include "accelerate/formats/shards/deepspeed_checkpoint.h"
 #include "accelerate/formats/shards/state_for_deepspeed.h"
 #include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/muon.h"
 #include "tests/formats/deepspeed_support.h"
 #include "tests/formats/merge_support.h"
 #include "tests/support/files.h"
@@ -132,6 +133,26 @@ TEST(BackToDeepSpeed, LionHasDeepSpeedsNamesAndGoesOn) {
   for (const char* name : {"optimizer.json", "scaler.json"})
     EXPECT_EQ(testing::file_text(home.path() / "here" / name),
               testing::file_text(home.path() / "again" / name));
+}
+
+TEST(BackToDeepSpeed, MuonIsRefusedByName) {
+  const TemporaryFolder home;
+  Accelerator accelerator({.communicator = single_communicator()});
+  torch::nn::Linear net(torch::nn::LinearOptions(3, 2).bias(false));
+  Muon muon(net->parameters());
+  auto model = accelerator.prepare(net);
+  auto optimizer = accelerator.prepare(muon);
+  accelerator.backward(model(torch::ones({4, 3})).square().mean());
+  optimizer.step();
+  accelerator.save_state(home.path() / "here");
+  try {
+    write_state_for_deepspeed(home.path() / "here", home.path() / "there");
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "optimizer.json has the state of Muon",
+                        error.what());
+  }
+  EXPECT_FALSE(std::filesystem::exists(home.path() / "there"));
 }
 
 // DeepSpeed asks for moments of each parameter, and under ZeRO 3 for a count of steps.
