@@ -34,8 +34,9 @@ struct WatchedRank {
 };
 
 struct HangQueries {
-  int before = 0;  // Of any other rank.
-  int most = 0;    // Of any other rank, for the report.
+  int before = 0;        // Of any other rank.
+  int most = 0;          // Of any other rank, for the report.
+  bool is_late = false;  // Whether another rank may have taken the report over.
 };
 
 // A job of which every rank waits in its second collective.
@@ -65,12 +66,13 @@ HangQueries hang(int size, const std::string& folder) {
     rank.call.push_back(recorder->begin(0, Sentence(FlightKind::barrier), 2));
     rank.call.back().waits();
   }
-  const auto end = std::chrono::steady_clock::now() + 60s;
+  const auto begin = std::chrono::steady_clock::now(), end = begin + 60s;
   while (reports == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(10ms);
   for (WatchedRank& rank : ranks) rank.watch.reset();
   set_log_sink({});
   EXPECT_EQ(reports, 1);
   HangQueries queries;
+  queries.is_late = std::chrono::steady_clock::now() - begin > 5s;
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     queries.before = ranks[rank].before;
     queries.most = std::max(queries.most, ranks[rank].store->queries() - ranks[rank].before);
@@ -78,9 +80,15 @@ HangQueries hang(int size, const std::string& folder) {
   return queries;
 }
 
+HangQueries hang_in_time(int size, const std::string& folder) {
+  HangQueries queries = hang(size, folder);
+  for (int tries = 1; tries < 5 && queries.is_late; ++tries) queries = hang(size, folder);
+  return queries;
+}
+
 TEST(HangScale, AReportTakesARankAFewQueriesInAJobOfAnySize) {
   const testing::TemporaryFolder folder;
-  const HangQueries few = hang(4, folder.path()), many = hang(32, folder.path());
+  const HangQueries few = hang_in_time(4, folder.path()), many = hang_in_time(32, folder.path());
   EXPECT_EQ(few.before, 2);
   EXPECT_EQ(many.before, 2);
   // Which rank asks first, and who is told of it when, is left to chance.

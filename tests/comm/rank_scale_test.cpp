@@ -9,12 +9,13 @@
 
 #include <array>
 #include <barrier>
-#include <cstdlib>
+#include <chrono>
 #include <functional>
 #include <iomanip>
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -64,6 +65,8 @@ Kind kind_of(int rank) {
 struct Counted {
   std::map<std::string, std::array<int, kinds>> queries;
   int most_keys = 0;  // Of a query of a rank that is not rank 0.
+  // Whether a rank waited so long that it asked who was missing.
+  bool is_late = false;
 };
 
 struct Rank {
@@ -95,9 +98,12 @@ Counted count(int size, const Steps& steps) {
       const Rank self{c10::make_intrusive<detail::SealedStore>(mine, ChecksumKey{}), rank, size};
       for (const auto& [name, step] : steps) {
         const int before = mine->queries();
+        const auto begin = std::chrono::steady_clock::now();
         step(self);
         const int queries = mine->queries() - before;
         const std::lock_guard lock(mutex);
+        if (std::chrono::steady_clock::now() - begin > 4s) counted.is_late = true;
+        if (counted.is_late) continue;
         int& known = counted.queries[name][kind_of(rank)];
         if (known == 0) known = queries;
         EXPECT_EQ(queries, known) << name << ", rank " << rank;
@@ -109,6 +115,15 @@ Counted count(int size, const Steps& steps) {
   }
   for (auto& thread : threads) thread.join();
   return counted;
+}
+
+// Counts until no rank was late.
+Counted count_in_time(int size, const Steps& steps) {
+  for (int tries = 0; tries < 5; ++tries) {
+    Counted counted = count(size, steps);
+    if (!counted.is_late) return counted;
+  }
+  throw std::runtime_error("ranks waited for more than four seconds in each of five meetings");
 }
 
 std::vector<int> expected_hosts(int size) {
@@ -140,7 +155,6 @@ Steps meeting() {
 
 std::vector<int> sizes() {
   std::vector<int> all = {16, 128, 1024};
-  if (std::getenv("ACCELERATE_TEST_EXTENDED") != nullptr) all.push_back(4096);
   const auto most = open_more_files();
   // A rank has two descriptors of each rank of its host, and a few of its own.
   std::erase_if(all, [&](int ranks) {
@@ -160,7 +174,7 @@ TEST(RankScale, ARankSendsAsManyQueriesInAMeetingOfAnySize) {
   std::map<int, Counted> of;
   for (const int size : sizes()) {
     SCOPED_TRACE(size);
-    of[size] = count(size, meeting());
+    of[size] = count_in_time(size, meeting());
     expect_equal_but_for_rank_0(of.begin()->second, of[size]);
     EXPECT_LE(of[size].most_keys, kRanksOfMachine);
   }

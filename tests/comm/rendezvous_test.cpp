@@ -419,7 +419,8 @@ TEST(RendezvousOptions, ABatchScriptOfSlurmIsAProcessOfItsOwn) {
 TEST(RendezvousOptions, AnErrorNamesTheVariableThatIsSet) {
   const testing::ScopedEnv size("PMI_SIZE", "0");
   EXPECT_EQ(testing::message_of<ConfigError>([] { (void)rendezvous_options_from_env(); }),
-            "the environment variable PMI_SIZE is 0; allowed are 1 to 2147483647");
+            "the environment variable PMI_SIZE is 0; allowed are 1 to 2147483647 "
+            "[accelerate.error/launcher-variables]");
 }
 
 }  // namespace

@@ -216,8 +216,9 @@ void BackgroundFiles::report_failure(File& file, const std::exception& error) {
     const std::string number = reason != nullptr && reason->error_number() != 0
                                    ? " (errno " + std::to_string(reason->error_number()) + ")"
                                    : "";
+    const ErrorName name = reason != nullptr ? reason->situation() : ErrorName();
     warn(
-        owner_ + ": " + error.what() + number +
+        with_name(owner_ + ": " + error.what() + number, name) +
         ". Training continues; what is logged waits in memory and is written when that is possible "
         "again.");
   }

@@ -84,8 +84,9 @@ TEST_F(BackgroundFilesTest, OneWarningSaysWhichFileAndWhyAndOneThatItWorksAgain)
   while (!files.flush()) files.append("runs/a", "more\n");
   const auto lines = log.lines();
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_NE(lines[0].find("WARNING accelerate.tracking: the tracker 'x': cannot write 'runs/a': No "
-                          "space left on device (errno 28). Training continues"),
+  EXPECT_NE(lines[0].find(
+                "WARNING accelerate.tracking: the tracker 'x': cannot write 'runs/a': No "
+                "space left on device (errno 28) [accelerate.error/disk-full]. Training continues"),
             std::string::npos)
       << lines[0];
   EXPECT_NE(lines[1].find("'runs/a' again; nothing was lost"), std::string::npos) << lines[1];
