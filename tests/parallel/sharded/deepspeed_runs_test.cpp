@@ -129,15 +129,17 @@ double most_apart(const std::vector<double>& left, const std::vector<double>& ri
   return most;
 }
 
-// Both compute the same numbers in 16 bits, but add them up in another order.
-double allowance_of(const Json& run) {
+// Both compute the same numbers in 16 bits, but add them up in another order. So weights differ by
+// roundings, and losses by a few of them: a rounding of a loss in fp16 is 5e-4 of it.
+double allowance_of(const Json& run, const std::vector<double>& losses) {
+  const double largest = std::max(1.0, *std::ranges::max_element(losses));
   if (dtype_of(run) == at::kBFloat16) return 2e-2;
-  return dtype_of(run) == at::kHalf ? 2e-3 : 1e-5;
+  return dtype_of(run) == at::kHalf ? 2e-3 * largest : 1e-5;
 }
 
 void expect_same(const Json& run, const Record& found, std::size_t rank) {
   const auto losses = run["losses"][rank].get<std::vector<double>>();
-  EXPECT_LE(most_apart(found.losses, losses), allowance_of(run)) << run["name"];
+  EXPECT_LE(most_apart(found.losses, losses), allowance_of(run, losses)) << run["name"];
   EXPECT_LE(most_apart(found.rates, run["rates"]), 1e-15) << run["name"];
   EXPECT_EQ(found.scales, run["scales"].get<std::vector<double>>()) << run["name"];
 }
